@@ -38,7 +38,7 @@ def sample(kind: str, dtype: str, shape: tuple[int, int, int], cpu: Any) -> dict
     rng = np.random.default_rng(rows)
     drawn = [rng.standard_normal(size, dtype=np.float32) for size in ((rows, depth), (depth, columns))]
     (x, a), (y, b) = (stored(dtype, numbers) for numbers in drawn)
-    options = {"dtype": dtype if dtype == "bf16" else None, "result": "f32"}
+    options: dict[str, Any] = {"dtype": dtype if dtype == "bf16" else None, "result": "f32"}
     exact = a.astype(np.float64) @ b.astype(np.float64)
     bound = (depth + 2) * 2.0**-22 * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
     if (np.abs(matmul(x, y, dispatcher=cpu, **options) - exact) > bound).any():

@@ -17,7 +17,7 @@ project = "vyre-opt"
 author = "the authors of vyre-opt"
 version = release = _METADATA["Version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "man", "*.ipynb"]
 nitpicky = True
 highlight_language = "text"

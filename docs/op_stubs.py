@@ -3,16 +3,20 @@
 vyre_opt/__init__.pyi        what the package loads when it is asked for
 vyre_opt/ir/op_methods.pyi   the Builder's method of each op
 vyre_opt/lang/ops.pyi        what kernels in Python call
+vyre_opt/kernels/__init__.pyi   the kernels as functions on arrays
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import vyre_opt
+import vyre_opt.kernels
 from vyre_opt.ir.op_builders import BUILDERS
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
@@ -143,6 +147,58 @@ def package_stub() -> str:
     return "\n".join([*lines, "\n__version__: str"]) + "\n"
 
 
+# --- kernels as functions on arrays
+
+_FROM_ARRAY = {
+    "Like[A]": ("NDArray[Any]", "NDArray[Any]"),
+    "Octets[A]": ("str | bytes | NDArray[Any]", "NDArray[np.uint8]"),
+    "Words[A]": ("Sequence[int] | NDArray[Any]", "NDArray[np.uint32]"),
+}
+"""By what a function of an array A returns: what NumPy's A may be, and what is returned for it."""
+
+
+def kernels_stub() -> str:
+    """Every function, from where it is; one whose result has another shape or type than its array is overloaded for NumPy."""
+    lines = [
+        '"""The kernels as functions on arrays.  Made by `python docs/op_stubs.py` from their docstrings."""\n',
+        "from collections.abc import Sequence\nfrom typing import Any, TypeVar, overload\n",
+        "import numpy as np\nfrom numpy.typing import NDArray\n",
+        "from ..execution.dispatcher import DispatcherLike",
+    ]
+    overloaded: list[str] = []
+    for name, module in vars(vyre_opt.kernels)["_EXPORTS"].items():
+        function = getattr(vyre_opt.kernels, name)
+        returned = getattr(function, "__annotations__", {}).get("return")
+        if isinstance(function, type) or returned not in _FROM_ARRAY:
+            lines.append(f"from ..driver.{module} import {name} as {name}")
+            continue
+        signature = inspect.signature(function)
+        given, result = _FROM_ARRAY[returned]
+        for_numpy = _as_text(signature, functools.partial(re.sub, r"\bA\b", given))
+        overloaded += [
+            "@overload",
+            f"def {name}{for_numpy} -> {result}:",
+            f"    {_doc(function.__doc__ or '')}",
+        ]
+        overloaded += ["@overload", f"def {name}{_as_text(signature, str)} -> A: ..."]
+    return "\n".join([*lines, '\nA = TypeVar("A")\n', *overloaded]) + "\n"
+
+
+class _Annotation(str):
+    """An annotation that is text, as a signature shows one that is none."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _as_text(signature: inspect.Signature, change: Callable[[str], str]) -> str:
+    """The parameters of a signature whose annotations are text, after a change of these."""
+    parameters = [
+        p.replace(annotation=_Annotation(change(p.annotation))) for p in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+
+
 # --- text
 
 
@@ -164,6 +220,7 @@ STUBS = {
     "vyre_opt/__init__.pyi": package_stub,
     "vyre_opt/ir/op_methods.pyi": methods_stub,
     "vyre_opt/lang/ops.pyi": lang_stub,
+    "vyre_opt/kernels/__init__.pyi": kernels_stub,
 }
 
 

@@ -17,7 +17,11 @@ KERNELS = """\
 # mypy: warn-return-any, no-implicit-reexport, strict-equality
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 import vyre_opt as vyre
+from vyre_opt import kernels
 from vyre_opt.lang import Float, Int, Read, ReadWrite, Write, f32, u32
 
 T = TypeVar("T", bound=Float)
@@ -55,6 +59,12 @@ def both(x: Read[Matrix], y: Write[f32[:, 64]], mask: Read[Annotated[bool, :]]) 
     scaled[vyre.ceil_div(len(x), 16), 4](t, y, mask, alpha=2)
 
 
+x = np.zeros((2, 3), np.float32)
+flat: NDArray[np.float32] = kernels.softmax(x[0])
+product: NDArray[Any] = kernels.matmul(x, x.T)
+octets: NDArray[np.uint8] = kernels.base64_decode("dnlyZQ==")
+words: NDArray[np.uint32] = kernels.softmax_step([1, 3])
+places: list[tuple[int, int]] = kernels.decode_scan("", [b"x"])
 print(both.report(), scaled[1, 4].report, rows.ptx("sm_90"))
 """
 
@@ -64,6 +74,9 @@ MISTAKES = {
     "vyre.atomic_add(x, 0)": "call-arg",
     "scaled[1].run(x)": "attr-defined",
     "vyre.summ(x)": "attr-defined",
+    "vyre.kernels.softmax(x, dtyp='bf16')": "call-arg",
+    "vyre.kernels.softmx(x)": "attr-defined",
+    "n: int = vyre.kernels.hex_decode('00')": "assignment",
 }
 """Lines of a kernel that are wrong, and what mypy calls that."""
 

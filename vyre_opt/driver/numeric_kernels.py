@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .operands import DispatcherLike, as_u32, listed
+from .operands import A, DispatcherLike, Like, Words, as_u32, listed
 from .planned_function import kernel_function
 from .torch_calls import is_recorded, record, traced_as
 from .tt_table import TTTable, rows_of_cores
@@ -48,30 +48,97 @@ _chain = kernel_function("tt_chain", "tt.chain")
 
 @traced_as("softmax")
 def softmax(
-    x: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None, out: Any = None
-) -> Any:
-    """Softmax over the last axis of f32, f16 or bf16 (`dtype="bf16"` for an array of its bits), as `x`."""
+    x: A, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> A:
+    """Softmax over the last axis: exp(x - max) / sum(exp(x - max)).
+
+    Args:
+        x: (..., columns) of f32, f16 or bf16, computed in f32; at most 262,144 columns.  A row with a NaN or +inf becomes NaN.
+        dtype: "bf16" for an array of u16 that holds the bits of bf16.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array like `x`, of its shape, type, library and memory; each row is of numbers from 0 to 1 with the sum 1.
+
+    Raises:
+        BadInputs: for other types, or an `out` of another shape or type, before anything runs.
+
+    Example:
+        >>> kernels.softmax(np.zeros((2, 4), np.float32)).tolist()
+        [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
+    """
     return _softmax((x,), ("x",), dispatcher, out, dtype)
 
 
-def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
-    """floor((x_i << 16) / max(sum x, 1)) of u32 numbers, sum and numerator wide."""
+def softmax_step(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Words[A]:
+    """Shares of a sum in 16.16 fixed point: floor((x_i << 16) / max(sum(x), 1)), neither sum nor numerator wraps.
+
+    Args:
+        x: whole numbers from 0 to 2^32 - 1, in an array of any shape and integer type, or in a list; the sum is over all of them.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array of u32 in 16.16, 65,536 for 1.0, of the shape of `x`, where `x` is.
+
+    Raises:
+        BadInputs: for numbers that are no u32, before anything runs.
+
+    Example:
+        >>> kernels.softmax_step([1, 3]).tolist()
+        [16384, 49152]
+    """
     return _softmax_step((x,), ("x",), dispatcher, out)
 
 
 @traced_as("prefix_scan")
-def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
-    """The inclusive prefix sum of integers of 32 or 64 bits (wrapping), f32 or f64, over all elements in order."""
+def prefix_scan(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> A:
+    """Inclusive prefix sum over all elements, row by row: y_i = x_0 + ... + x_i.
+
+    Args:
+        x: of u32, i32, u64 or i64, whose sums wrap, or of f32 or f64, whose sums have one order on all targets; any shape.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array like `x`, of its shape, type, library and memory.
+
+    Raises:
+        BadInputs: for other types, before anything runs.
+
+    Example:
+        >>> kernels.prefix_scan(np.array([3, 1, 4, 1, 5], np.uint32)).tolist()
+        [3, 4, 8, 9, 14]
+    """
     return _prefix_scan((x,), ("x",), dispatcher, out)
 
 
-def matvec_fixed(m: Any, x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
-    """M x in signed 16.16, M of shape (rows, columns) or flat; u32 or i32."""
+def matvec_fixed(m: A, x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
+    """Matrix times vector in signed 16.16 fixed point: y_i = sum_j (m_ij * x_j) >> 16; sums wrap.
+
+    Args:
+        m: (rows, columns), or as many elements in one dimension, of i32 or u32 (two's complement); 65,536 is 1.0.
+        x: (columns,) of i32 or u32.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array of shape (rows,) in 16.16, of the type, library and memory of `m`.
+
+    Raises:
+        BadInputs: for other types, or shapes that do not match, before anything runs.
+
+    Example:
+        >>> half, three = 1 << 15, 3 << 16
+        >>> kernels.matvec_fixed(np.array([[half, 0], [0, half]], np.int32), np.array([three, three], np.int32)).tolist()
+        [98304, 98304]
+    """
     return _matvec_fixed((m, x), ("m", "x"), dispatcher, out)
 
 
 def matmul(
-    a: Any,
+    a: A,
     b: Any,
     bias: Any = None,
     activation: str = "none",
@@ -80,40 +147,88 @@ def matmul(
     result: str | None = None,
     dispatcher: DispatcherLike | None = None,
     out: Any = None,
-) -> Any:
-    """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32, of f64 in f64.
+) -> Like[A]:
+    """Product of matrices, activation(a b + bias), with sums in f32, of f64 in f64.
 
-    As numpy.matmul, both may be stacks of matrices, whose leading extents broadcast, and vectors: (depth,) is a row as
-    `a` and a column as `b`, and the result has no such axis.  What is broadcast is read where it is.
+    Shapes are those of numpy.matmul: stacks of matrices, whose leading extents broadcast, and vectors, (depth,) being a row as `a` and a
+    column as `b`; the result has no such axis.  A stack takes no more launches than one product, and what is broadcast is read where it is.
 
-    f32, f64, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
-    `activation`: none, relu, gelu (by erf) or silu.  The result is of the matrices' type, or of f32 with `result="f32"`.
+    Args:
+        a: (..., rows, depth) or (depth,) of f32, f16, bf16 or f64; the depth is at least 1.
+        b: (..., depth, columns) or (depth,), of the type of `a`.
+        bias: (columns,), of the type of `a` or f32, added to each row.
+        activation: "none", "relu", "gelu" (by erf) or "silu".
+        dtype: "bf16" for arrays of u16 that hold the bits of bf16.
+        result: "f32" for a result of f32 of narrower matrices.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array of shape (..., rows, columns), of the type of `a` or of f32, of its library and memory.
+
+    Raises:
+        BadInputs: for other types, or shapes that do not match, before anything runs.
+
+    Example:
+        >>> a, b = np.array([[1, -2]], np.float32), np.array([[3, 4], [5, 6]], np.float32)
+        >>> kernels.matmul(a, b).tolist()
+        [[-7.0, -8.0]]
+        >>> kernels.matmul(a, b, bias=np.array([10, 0], np.float32), activation="relu").tolist()
+        [[3.0, 0.0]]
     """
     arrays, names = ((a, b), ("a", "b")) if bias is None else ((a, b, bias), ("a", "b", "bias"))
     return _matmul(arrays, names, dispatcher, out, activation, dtype, result)
 
 
 def tt_contract_step(
-    acc: Any, core: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None
-) -> Any:
-    """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32.
+    acc: A, core: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> Like[A]:
+    """A step of a tensor train: y_j = sum_i acc_i * core_ij.
 
-    `acc`: (rows,).  `core`: (rows, columns).  Operands of u32 from 2^31 on are the negative numbers of two's complement,
-    as all of signed 16.16; sums wrap.  A `dispatcher` of your own, an object with `dispatch(program, inputs, grid)`, gets one
-    dispatch of max(1, ceil(columns / 256)) workgroups.
+    Args:
+        acc: (rows,) of f32, or of signed 16.16 in i32 or u32 (two's complement), whose sums wrap; 65,536 is 1.0.  Of shape (n, rows), of
+            f32, f16 or bf16, it is n vectors at once: the `matmul` of both.
+        core: (rows, columns), or as many elements in one dimension, of the type of `acc`.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.  One of your
+            own, an object with `dispatch(program, inputs, grid)`, gets one dispatch of max(1, ceil(columns / 256)) workgroups.
+        out: an array that gets the result, and is returned; it may be an argument.
 
-    An `acc` of shape (n, rows) is n vectors at once, the result (n, columns): the `matmul` of both, of f32, f16 or bf16.
+    Returns:
+        An array of shape (columns,), of n vectors (n, columns), of the type, library and memory of `acc`.
+
+    Raises:
+        BadInputs: for other types, or shapes that do not match, before anything runs.
+
+    Example:
+        >>> core = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+        >>> kernels.tt_contract_step(np.array([1, 2], np.float32), core).tolist()
+        [9.0, 12.0, 15.0]
     """
     return _contract_step((acc, core), ("acc", "core"), dispatcher, out)
 
 
 @traced_as("tt_chain")
 def tt_chain(
-    acc: Any, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None
-) -> Any:
-    """acc times each of `cores`, matrices whose shapes match, in one launch where that is faster.
+    acc: A, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> Like[A]:
+    """A vector times each of some matrices, acc @ cores[0] @ cores[1] ..., in one launch where that is faster.
 
-    f32, or signed 16.16 in u32 or i32.
+    Args:
+        acc: (r_0,) of f32, or of signed 16.16 in i32 or u32 (two's complement), whose sums wrap; 65,536 is 1.0.
+        cores: matrices (r_k, r_k+1) of the type of `acc`, with ranks from 1 to 4,096; of none the result is a copy of `acc`.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array that gets the result, and is returned; it may be an argument.
+
+    Returns:
+        An array of shape (r_n,), of the type, library and memory of `acc`.
+
+    Raises:
+        BadInputs: for other types, or shapes that do not match, before anything runs.
+
+    Example:
+        >>> cores = [np.full((2, 3), 0.5, np.float32), np.ones((3, 1), np.float32)]
+        >>> kernels.tt_chain(np.array([1, 3], np.float32), cores).tolist()
+        [6.0]
     """
     cores = listed(cores, "cores")
     names = ("acc", *(f"core {k}" for k in range(len(cores))))
@@ -122,9 +237,28 @@ def tt_chain(
 
 @traced_as("tt_embedding")
 def tt_embedding(
-    cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
-) -> Any:
-    """Rows of a table stored as cores, which are used where they are: as `TTTable(cores)(indices)`, without a copy."""
+    cores: Sequence[A], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
+) -> Like[A]:
+    """Rows of a table of prod(p) rows and prod(q) columns that is stored as a tensor train; `TTTable` prepares cores for many calls.
+
+    Args:
+        cores: 2 to 4 arrays of shape (p_k, r_k, q_k, r_k+1), with r_0 and the last r 1, of f32 or bf16; summed in f32.
+        indices: whole numbers from 0 to prod(p) - 1, in an array of any shape and integer type, or in a list.
+        dtype: "bf16" for arrays of u16 that hold the bits of bf16.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+
+    Returns:
+        An array of shape (*indices.shape, prod(q)), of the type, library and memory of the cores.
+
+    Raises:
+        BadInputs: for other types or shapes, and in main memory for an index out of range, before anything runs.  On a GPU such a row is
+            zero, and a later call or `vyre_opt.synchronize` raises ProgramError.
+
+    Example:
+        >>> cores = [np.ones((2, 1, 2, 3), np.float32), np.ones((2, 3, 2, 1), np.float32)]
+        >>> kernels.tt_embedding(cores, [0, 3]).tolist()
+        [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
+    """
     cores = listed(cores, "cores")
     if any(map(is_recorded, (*cores, indices))):
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,20 @@ from ..ir.types import DataType
 from ..kernels.named.kernel import element_type as element_type_of
 from .placement import array_backend_of
 
+A = TypeVar("A")
+"""An array of any library."""
+Like = Annotated[A, "of another shape or type"]
+"""An array of the library and in the memory of another one."""
+Octets = Annotated[A, "of u8"]
+"""An array of bytes: of NumPy for str and bytes, else of the library and in the memory of another one."""
+Words = Annotated[A, "of u32"]
+"""An array of u32: of NumPy for a list, else of the library and in the memory of another one."""
+
 __all__ = [
+    "A",
+    "Like",
+    "Octets",
+    "Words",
     "Operand",
     "ArrayBackend",
     "DispatcherLike",

@@ -17,7 +17,7 @@ from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.concatenate import concatenate, concatenate_grid
 from ..kernels.named.chain import contraction
 from ..kernels.named.kernel import MAX_ELEMENTS, TargetDevice
-from .operands import element_type, listed
+from .operands import A, Like, element_type, listed
 from .placement import array_backend_of
 from .planned_function import device_of, planned
 from .torch_calls import is_recorded
@@ -28,14 +28,22 @@ SUMMED = (DataType.F32, DataType.U32, DataType.I32)
 
 
 class TTChain:
-    """A vector times each of `cores`, matrices whose shapes match, in one launch.
+    """A chain of matrices that many vectors go through, in one launch: `tt_chain`, prepared once.
 
-    f32, or signed 16.16 in u32 or i32.  The cores are copied, one behind the other, where they are; later changes of them do
-    not change the chain.  Raises BadInputs for cores that do not fit.
+    Args:
+        cores: matrices (r_k, r_k+1) of f32, or of signed 16.16 in i32 or u32, with ranks from 1 to 4,096.  They are copied, one
+            behind the other, where they are; later changes of them do not change the chain.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
 
-        chain = TTChain(cores)
-        y = chain(x)                           of shape (r_n,) for x of shape (r_0,)
-        ys = chain(xs)                         of shape (n, r_n) for xs of shape (n, r_0): each row goes through all cores
+    Raises:
+        BadInputs: for other types, or shapes that do not match.
+
+    Example:
+        >>> chain = kernels.TTChain([np.full((2, 3), 0.5, np.float32), np.ones((3, 1), np.float32)])
+        >>> chain(np.array([1, 3], np.float32)).tolist()
+        [6.0]
+        >>> chain(np.ones((4, 2), np.float32)).shape
+        (4, 1)
     """
 
     def __init__(self, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None) -> None:
@@ -66,8 +74,8 @@ class TTChain:
     def __repr__(self) -> str:
         return f"<chain of ranks {', '.join(map(str, self.ranks))}>"
 
-    def __call__(self, acc: Any, *, out: Any = None) -> Any:
-        """`acc`, a vector or rows of vectors, times each core.  Raises BadInputs for one of other shapes."""
+    def __call__(self, acc: A, *, out: Any = None) -> Like[A]:
+        """Return `acc` times each core: (r_n,) for a vector (r_0,), (n, r_n) for rows (n, r_0).  Raises BadInputs for other shapes."""
         return _run((acc, self._cores), ("acc", "the cores"), self._dispatcher, out, self.ranks)
 
 

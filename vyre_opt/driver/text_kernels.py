@@ -19,7 +19,7 @@ from ..execution.kernel_call import run_all
 from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
 from ..kernels.call import CopiedInput, KernelCall
-from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
+from .operands import A, ArrayBackend, DispatcherLike, Octets, Operand, array_backend_of, as_octets, listed
 from .planned_function import kernel_function
 from .torch_calls import is_recorded, record, traced_as
 
@@ -35,10 +35,23 @@ _hex = kernel_function("hex_decode", "decode.hex", as_octets)
 
 
 @traced_as("base64_decode")
-def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
-    """The bytes that base64 text encodes, as u8; padding may be left out.
+def base64_decode(text: A, *, dispatcher: DispatcherLike | None = None) -> Octets[A]:
+    """The bytes that base64 text encodes.
 
-    Characters outside of the alphabet are decoded as zeros: remove line breaks first.
+    Args:
+        text: a str of ASCII, bytes, or a 1-dimensional array of u8; padding may be left out.  A character outside of the alphabet
+            counts as A, six zero bits: remove line breaks first, and use `Scanner` for text that may be wrong.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+
+    Returns:
+        An array of u8 of 3 bytes for 4 characters: of NumPy for str and bytes, else of the library and memory of `text`.
+
+    Raises:
+        BadInputs: for what is no text, or a str with other characters than ASCII, before anything runs.
+
+    Example:
+        >>> bytes(kernels.base64_decode("dnlyZQ=="))
+        b'vyre'
     """
     if is_recorded(text):
         return record(
@@ -69,8 +82,24 @@ def _padding_of(tail: bytes) -> int:
     return len(tail) - len(tail.rstrip(b"="))
 
 
-def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
-    """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
+def hex_decode(text: A, *, dispatcher: DispatcherLike | None = None) -> Octets[A]:
+    """The bytes that hexadecimal text encodes.
+
+    Args:
+        text: a str of ASCII, bytes, or a 1-dimensional array of u8, digits in either case; a last odd one is left out.  A character
+            that is no digit counts as 0.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+
+    Returns:
+        An array of u8 of a byte for 2 digits: of NumPy for str and bytes, else of the library and memory of `text`.
+
+    Raises:
+        BadInputs: for what is no text, or a str with other characters than ASCII, before anything runs.
+
+    Example:
+        >>> bytes(kernels.hex_decode("76797265"))
+        b'vyre'
+    """
     return _hex((_planned_for(text),), ("text",), dispatcher, None)
 
 
@@ -81,10 +110,23 @@ def decode_scan(
     *,
     dispatcher: DispatcherLike | None = None,
 ) -> list[Match]:
-    """Where the decoded bytes of `text` hold `patterns`: (index of the last byte, number), sorted.
+    """Where encoded text holds any of some byte strings; decoded and searched in one launch, and the decoded bytes stored nowhere.
 
-    `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
-    the decoded bytes staying in workgroup memory.
+    Args:
+        text: a str of ASCII, bytes, or a 1-dimensional array of u8, of less than 2^32 - 2^16 characters.
+        patterns: byte strings of at least one byte; a str is taken in UTF-8.
+        encoding: "base64", "hex", or "raw" for bytes as they are.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+
+    Returns:
+        A list of (index of the last decoded byte, number of the pattern), sorted; matches may overlap.
+
+    Raises:
+        BadInputs: for an empty pattern, patterns that are too long for one launch, or what is no text, before anything runs.
+
+    Example:
+        >>> kernels.decode_scan("76797265", [b"yr", b"e"], "hex")
+        [(2, 0), (3, 1)]
     """
     from ..kernels.search import MAX_TEXT
     from ..kernels.text_units import ENCODINGS

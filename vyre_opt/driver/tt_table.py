@@ -31,16 +31,26 @@ _EMBEDDING = Embedding()
 
 
 class TTTable:
-    """A table of prod(p) rows of prod(q) columns, stored as 2 to 4 cores of shape [p_k, r_k, q_k, r_k+1].
+    """A table of prod(p) rows and prod(q) columns that is stored as a tensor train: `tt_embedding`, prepared once.
 
-    f32 or bf16 (`dtype="bf16"` for arrays of its bits), summed in f32.  The cores are copied where they are; later
-    changes of them do not change the table.  Neighbouring cores are made one where that makes lookups faster and
-    takes at most four times the memory.  Raises BadInputs for cores that do not fit.
-
-        table = TTTable(cores)
-        rows = table(indices)                  of shape (*indices.shape, columns)
-
+    Neighbouring cores are made one where that makes lookups faster and takes at most four times the memory.
     `rows`, `columns`: of the table.
+
+    Args:
+        cores: 2 to 4 arrays of shape (p_k, r_k, q_k, r_k+1), with r_0 and the last r 1, of f32 or bf16; summed in f32.  They are
+            copied where they are; later changes of them do not change the table.
+        dtype: "bf16" for arrays of u16 that hold the bits of bf16.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+
+    Raises:
+        BadInputs: for other types, or shapes that do not match.
+
+    Example:
+        >>> table = kernels.TTTable([np.ones((2, 1, 2, 3), np.float32), np.ones((2, 3, 2, 1), np.float32)])
+        >>> table.rows, table.columns
+        (4, 4)
+        >>> table([0, 3]).tolist()
+        [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
 
     def __init__(
