@@ -2,7 +2,7 @@
 
 Static        a Python object, known when the kernel is translated: a literal, a constant of a closure, a type
 Value         a value of the IR, whose type may still be open (see inference.py)
-tuple         of any of these
+tuple         of any of these; of a class with names, one of it (see named_tuples.py)
 BufferView    an array argument or shared memory, perhaps as vectors
 Unbound       a name without a value here, and why
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Value
+from ..ir.types import with_article
 from .constants import constant_of
 
 __all__ = [
@@ -25,9 +26,12 @@ __all__ = [
     "BufferView",
     "Static",
     "Unbound",
+    "classes_of",
     "leaves",
+    "named_class",
     "parts_of",
     "rebuild",
+    "shown_tuple",
 ]
 
 
@@ -79,11 +83,38 @@ def leaves(binding: Binding) -> list[Any]:
 def rebuild(like: Binding, parts: list[Any]) -> Any:
     """A binding of the shape of `like` with other leaves, which are taken from `parts`."""
     shape = parts_of(like)
-    return parts.pop(0) if shape is None else tuple(rebuild(part, parts) for part in shape)
+    return parts.pop(0) if shape is None else _like(shape, [rebuild(part, parts) for part in shape])
 
 
 def parts_of(binding: Binding) -> tuple[Any, ...] | None:
     """What a tuple consists of, one of constants too; None for what is none."""
     if isinstance(binding, Static) and isinstance(binding.value, tuple):
-        return tuple(Static(constant_of(part)) for part in binding.value)
+        return _like(binding.value, [Static(constant_of(part)) for part in binding.value])
     return binding if isinstance(binding, tuple) else None
+
+
+def _like(original: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:
+    """Parts as a tuple of the class of another one."""
+    make = getattr(original, "_make", tuple)
+    return make(parts)
+
+
+def named_class(binding: Binding) -> type | None:
+    """The class of a tuple with names, of constants too; None for anything else."""
+    value = binding.value if isinstance(binding, Static) else binding
+    return type(value) if isinstance(value, tuple) and hasattr(value, "_fields") else None
+
+
+def classes_of(binding: Binding) -> list[type | None]:
+    """The classes of a tuple and of the tuples in it, which two of one form have alike."""
+    parts = parts_of(binding)
+    inner = [] if parts is None else [cls for part in parts for cls in classes_of(part)]
+    return [named_class(binding), *inner]
+
+
+def shown_tuple(binding: Binding) -> str:
+    """What a tuple, or what is none, is in a message: `a tuple`, `a Particle`."""
+    cls = named_class(binding)
+    if cls is None:
+        return "one value" if parts_of(binding) is None else "a tuple"
+    return with_article(cls.__name__)

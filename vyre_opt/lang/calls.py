@@ -23,6 +23,7 @@ from .fastmath import words_of
 from .foreign_words import foreign_help
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
+from .named_tuples import construct, is_named_class
 from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .scalars import scalar_type
@@ -51,6 +52,8 @@ def call(t: Expressions, node: ast.Call) -> Binding:
     dtype = scalar_type(function)
     if dtype is not None and function is not bool:
         return _convert(t, node, dtype)
+    if is_named_class(function):
+        return construct(t, node, function)
     if isinstance(function, KernelIntrinsic):
         raise Unsupported(
             node, f"{name} is a kernel of its own", "launch it in a function with @vyre.pipeline"

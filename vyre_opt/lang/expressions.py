@@ -13,13 +13,25 @@ from ..ir.ops import OPS
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program, Value
 from ..ir.types import DataType, TypeNameError
 from .array_types import declaration_text, element_text, show_array_type
-from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
+from .bindings import (
+    Binding,
+    BufferView,
+    Static,
+    Unbound,
+    classes_of,
+    leaves,
+    named_class,
+    parts_of,
+    rebuild,
+    shown_tuple,
+)
 from .constants import checked, compute, measured_name
 from .emitter import Emitter, type_of
 from .foreign_words import dotted_name, foreign_help, no_attribute, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS
+from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
 from .scalars import python_type
 from .unsupported import EXPRESSIONS
@@ -130,7 +142,7 @@ class Expressions:
                 f"read an element: {element_text(binding.buffer)}",
             )
         if isinstance(binding, tuple):
-            raise Unsupported(node, "a tuple is no value", "use its parts")
+            raise Unsupported(node, f"{shown_tuple(binding)} is no value", "use its parts")
         raise self.unbound(node, binding)
 
     def static(self, node: ast.expr, what: str) -> Any:
@@ -206,6 +218,10 @@ class Expressions:
             return self._attribute_of_array(node, base)
         if isinstance(base, Value):
             return self.attribute_of_value(node, base)
+        if isinstance(base, Unbound):
+            raise self.unbound(node, base)
+        if named_class(base) is not None:
+            return field_of(self, node, base)
         if not isinstance(base, Static):
             raise Unsupported(node, f"a value has no attribute {node.attr}")
         try:
@@ -527,6 +543,8 @@ class Expressions:
         a, b = (leaves(binding) for binding in bindings)
         if len(a) != len(b):
             raise Unsupported(node, "the two values are tuples of different lengths")
+        if classes_of(bindings[0]) != classes_of(bindings[1]):
+            raise Unsupported(node, f"one value is {' and the other '.join(map(shown_tuple, bindings))}")
         ends = (self.emitter.block, self.emitter.block) if is_free else blocks
         pairs = [self._branch_values(node, x, y, ends) for x, y in zip(a, b, strict=True)]
         if is_free:
@@ -771,7 +789,7 @@ def _static_of(node: ast.AST, obj: Any) -> Static:
 
 
 def _plain(binding: Binding) -> Any:
-    return tuple(map(_plain, binding)) if isinstance(binding, tuple) else binding.value  # type: ignore[union-attr]
+    return rebuild(binding, [leaf.value for leaf in leaves(binding)])
 
 
 def _is_free(block: Block) -> bool:

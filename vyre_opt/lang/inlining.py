@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ir.types import DataType
-from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound
+from ..ir.types import DataType, with_article
+from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound, named_class, shown_tuple
 from .emitter import type_of
 from .flow import always_leaves, returned_values
+from .named_tuples import is_named_class
 from .python_source import FunctionSource, Unsupported
 from .scalars import scalar_type
 
@@ -111,7 +112,13 @@ def _checked_result(inner: Any, source: FunctionSource, result: Any) -> Binding:
     """The result, of the type that the function says it has, if it does."""
     if source.tree.returns is None:
         return result  # type: ignore[no-any-return]
-    dtype = scalar_type(inner.static(source.tree.returns, "the type of a result"))
+    annotation = inner.static(source.tree.returns, "the type of a result")
+    if is_named_class(annotation) and named_class(result) is not annotation:
+        at, shown = returned_values(source.tree.body)[0], annotation.__name__
+        raise Unsupported(
+            at, f"{source.text(at)} is {shown_tuple(result)}, and {source.name} returns {with_article(shown)}"
+        )
+    dtype = scalar_type(annotation)
     if dtype is None or isinstance(result, tuple):
         return result  # type: ignore[no-any-return]
     try:

@@ -24,7 +24,21 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
 from ..ir.scopes import Scope
 from ..ir.types import DataType
 from . import slices
-from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
+from .bindings import (
+    BREAK,
+    CONTINUE,
+    RESULT,
+    RETURN,
+    Binding,
+    BufferView,
+    Static,
+    Unbound,
+    classes_of,
+    leaves,
+    named_class,
+    rebuild,
+    shown_tuple,
+)
 from .calls import call
 from .constants import constant_of
 from .emitter import type_of
@@ -41,6 +55,7 @@ from .flow import (
 from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
+from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
 from .scalars import scalar_type
 from .unsupported import STATEMENTS, TOO_DEEP
@@ -149,7 +164,7 @@ class Statements(slices.SliceExpressions):
 
     def visit_augassign(self, node: ast.AugAssign, rest: Sequence[ast.stmt]) -> None:
         if isinstance(node.target, ast.Attribute):
-            raise Unsupported(node.target, "a kernel assigns names and elements of arrays")
+            raise self._no_target(node.target)
         if isinstance(node.target, ast.Name):
             old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
             new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
@@ -188,7 +203,14 @@ class Statements(slices.SliceExpressions):
         elif isinstance(target, ast.Starred):
             raise Unsupported(target, "a kernel does not unpack with *", "write the names")
         else:
-            raise Unsupported(target, "a kernel assigns names and elements of arrays")
+            raise self._no_target(target)
+
+    def _no_target(self, target: ast.expr) -> Unsupported:
+        if isinstance(target, ast.Attribute) and named_class(self.expression(target.value)) is not None:
+            name = self.source.text(target.value)
+            help = f"write {name} = {name}._replace({target.attr}=...)"
+            return Unsupported(target, "a field of a NamedTuple is not assigned", help)
+        return Unsupported(target, "a kernel assigns names and elements of arrays")
 
     def _unpack(self, target: ast.Tuple, binding: Binding, node: ast.expr) -> None:
         parts: Any = binding.value if isinstance(binding, Static) else binding
@@ -412,6 +434,11 @@ class Statements(slices.SliceExpressions):
         if len(one) != len(other):
             return Unbound(
                 f"{shown} is a tuple of another length in each branch of this if", self.source.location(node)
+            )
+        if classes_of(a) != classes_of(b):
+            kinds = " and ".join(map(shown_tuple, (a, b)))
+            return Unbound(
+                f"{shown} has another type in each branch of this if: {kinds}", self.source.location(node)
             )
         found = []
         for x, y in zip(one, other, strict=True):
@@ -687,9 +714,18 @@ class Statements(slices.SliceExpressions):
         if isinstance(self.env.get(RESULT), (Value, tuple)):
             return
         returned = returned_values(body)[0]
-        count = len(returned.elts) if isinstance(returned, ast.Tuple) else 1
-        blanks = tuple(self.emitter.blank(node) for _ in range(count))
-        self.env[RESULT] = blanks if isinstance(returned, ast.Tuple) else blanks[0]
+        self.env[RESULT] = self._blank_result(node, returned)
+
+    def _blank_result(self, node: ast.stmt, returned: ast.expr) -> Any:
+        """Anything, of the form of what is returned: a tuple that is written out or made of its class, or one value."""
+        if isinstance(returned, ast.Tuple):
+            return tuple(self.emitter.blank(node) for _ in returned.elts)
+        cls: Any = named_class_called(self, returned)
+        return (
+            self.emitter.blank(node)
+            if cls is None
+            else cls._make(self.emitter.blank(node) for _ in cls._fields)
+        )
 
     def _bind(self, carried: list[tuple[str, Binding]], values: Sequence[Value]) -> None:
         remaining = list(values)
@@ -712,6 +748,9 @@ class Statements(slices.SliceExpressions):
                 continue
             if len(parts) != len(wanted):
                 raise Unsupported(node, f"{shown} is a tuple of another length at the end of a round")
+            if not isinstance(now, Unbound) and classes_of(now) != classes_of(binding):
+                message = f"{shown} is {shown_tuple(binding)} when the loop begins, and {shown_tuple(now)} at the end of a round"
+                raise Unsupported(node, message)
             for part, arg in zip(parts, wanted, strict=True):
                 values.append(self._carried_value(node, shown, part, arg))
         if values:
