@@ -221,6 +221,7 @@ from .lang.ops import matrix_mul_add as matrix_mul_add
 from .lang.ops import trap as trap
 from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
+from .lang.ops import local as local
 from .lang.ops import buffer as buffer
 from .lang.ops import zeros as zeros
 from .lang.ops import full as full

@@ -9,12 +9,13 @@ Unbound       a name without a value here, and why
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Value
-from ..ir.types import with_article
+from ..ir.types import DataType, with_article
 from .constants import constant_of
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "RETURN",
     "Binding",
     "BufferView",
+    "LocalArray",
     "Static",
     "Unbound",
     "classes_of",
@@ -61,6 +63,22 @@ class BufferView:
     buffer: Buffer
     lanes: int = 1
     fill: Static | Value | None = None
+
+
+class LocalArray(tuple[Any, ...]):
+    """The elements of an array of an invocation's own, row by row, as values (see local_arrays.py)."""
+
+    dtype: DataType
+    shape: tuple[int, ...]
+
+    def __new__(cls, parts: Iterable[Any], dtype: DataType, shape: tuple[int, ...]) -> Self:
+        array = super().__new__(cls, parts)
+        array.dtype, array.shape = dtype, shape
+        return array
+
+    def _make(self, parts: Iterable[Any]) -> Self:
+        """One of the same type and shape, as a `NamedTuple` makes it."""
+        return type(self)(parts, self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +123,10 @@ def named_class(binding: Binding) -> type | None:
     return type(value) if isinstance(value, tuple) and hasattr(value, "_fields") else None
 
 
-def classes_of(binding: Binding) -> list[type | None]:
-    """The classes of a tuple and of the tuples in it, which two of one form have alike."""
+def classes_of(binding: Binding) -> list[Any]:
+    """The classes of a tuple and of the tuples in it, of a local array its shape: two of one form have them alike."""
+    if isinstance(binding, LocalArray):
+        return [binding.shape]
     parts = parts_of(binding)
     inner = [] if parts is None else [cls for part in parts for cls in classes_of(part)]
     return [named_class(binding), *inner]
@@ -115,6 +135,8 @@ def classes_of(binding: Binding) -> list[type | None]:
 def shown_tuple(binding: Binding) -> str:
     """What a tuple, or what is none, is in a message: `a tuple`, `a Particle`."""
     cls = named_class(binding)
+    if isinstance(binding, LocalArray):
+        return f"a local array of {' x '.join(map(str, binding.shape))}"
     if cls is None:
         return "one value" if parts_of(binding) is None else "a tuple"
     return with_article(cls.__name__)

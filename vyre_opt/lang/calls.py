@@ -14,8 +14,8 @@ from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
-from . import copies, matrices, slice_calls, slices
-from .bindings import Binding, BufferView, Static
+from . import copies, local_arrays, matrices, slice_calls, slices
+from .bindings import Binding, BufferView, LocalArray, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
@@ -414,6 +414,7 @@ _OWN: dict[str, Handler] = {
     "fill": _fill,
     "host_read": _buffer,
     **copies.OWN,
+    "local": lambda t, node: local_arrays.made(t, node, *positional(t, node, "dtype", "size")),
     **matrices.OWN,
     **slice_calls.OWN,
     "where": lambda t, node: _select(t, node, OPS["select"]),
@@ -428,6 +429,8 @@ def _len(t: Expressions, node: ast.Call) -> Binding:
     binding = t.expression(argument)
     if isinstance(binding, BufferView):
         return t.length(binding)
+    if isinstance(binding, LocalArray):
+        return Static(binding.shape[0])
     if isinstance(binding, tuple):
         return Static(len(binding))
     if isinstance(binding, Static):

@@ -12,10 +12,12 @@ from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.ops import OPS
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program, Value
 from ..ir.types import DataType, TypeNameError
+from . import local_arrays
 from .array_types import declaration_text, element_text, show_array_type
 from .bindings import (
     Binding,
     BufferView,
+    LocalArray,
     Static,
     Unbound,
     classes_of,
@@ -220,6 +222,8 @@ class Expressions:
             return self.attribute_of_value(node, base)
         if isinstance(base, Unbound):
             raise self.unbound(node, base)
+        if isinstance(base, LocalArray) and node.attr == "shape":
+            return tuple(map(Static, base.shape))
         if named_class(base) is not None:
             return field_of(self, node, base)
         if not isinstance(base, Static):
@@ -287,6 +291,8 @@ class Expressions:
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self.computed(node, function, a, b)
+        if isinstance(a, LocalArray) or isinstance(b, LocalArray):
+            raise Unsupported(node, f"{sign} takes no local arrays", "compute with their elements, in a loop")
         first, second = parts_of(a), parts_of(b)
         if sign == "+" and first is not None and second is not None:
             return (*first, *second)
@@ -609,6 +615,8 @@ class Expressions:
             indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
             return self.elements(node, base, indices)
+        if isinstance(base, LocalArray):
+            return local_arrays.element(self, node, base)
         if isinstance(base, Static):
             return _static_of(node, self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
@@ -672,7 +680,7 @@ class Expressions:
             if isinstance(part, ast.Slice):
                 raise Unsupported(part, f"{takes}, not a slice", f"write a loop over {element_text(buffer)}")
         binding = self.expression(node)
-        parts = parts_of(binding)
+        parts = None if isinstance(binding, LocalArray) else parts_of(binding)
         bindings = (binding,) if parts is None else parts
         if len(bindings) != buffer.dimensions:
             help = f"write {element_text(buffer)}"

@@ -8,7 +8,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir.types import DataType, with_article
-from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound, named_class, shown_tuple
+from .bindings import (
+    RESULT,
+    RETURN,
+    Binding,
+    BufferView,
+    LocalArray,
+    Static,
+    Unbound,
+    named_class,
+    shown_tuple,
+)
 from .emitter import type_of
 from .flow import always_leaves, returned_values
 from .named_tuples import is_named_class
@@ -48,6 +58,12 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         return Static(None)
     if len(t.diagnostics) > before:
         return Unbound("")
+    given = [binding for binding, _ in bindings.values() if isinstance(binding, LocalArray)]
+    parts = (result, *result) if isinstance(result, tuple) else (result,)
+    if any(part is array for array in given for part in parts):
+        raise Unsupported(
+            node, f"{source.name} returns a local array that it was given, which would have two names"
+        )
     if result is None or isinstance(result, Unbound) or not (isinstance(returned, Static) and returned.value):
         is_whole = (
             result is not None

@@ -125,6 +125,10 @@ _OWN = {
         "dtype, size, scope='workgroup'",
         "shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster.",
     ),
+    "local": (
+        "dtype, size",
+        "local(f32, 8), local(f32, (4, 4)): an array of an invocation's own, of zeros, in registers; at most 64 elements.",
+    ),
     "buffer": ("dtype, size", "buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."),
     "zeros": (
         "shape, dtype",

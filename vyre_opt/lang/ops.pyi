@@ -102,6 +102,7 @@ __all__ = [
     "trap",
     "debug_print",
     "shared",
+    "local",
     "buffer",
     "zeros",
     "full",
@@ -326,6 +327,8 @@ def debug_print(format: Any, *values: Any) -> None:
     """Prints a line; each operand in the place of its directive."""
 def shared(dtype: Any, size: Any, scope: Any = "workgroup") -> Any:
     """shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster."""
+def local(dtype: Any, size: Any) -> Any:
+    """local(f32, 8), local(f32, (4, 4)): an array of an invocation's own, of zeros, in registers; at most 64 elements."""
 def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def zeros(shape: Any, dtype: Any) -> Any:

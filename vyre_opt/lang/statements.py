@@ -23,7 +23,7 @@ from ..ir.loops import BOUND_NAMES
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
 from ..ir.scopes import Scope
 from ..ir.types import DataType
-from . import slices
+from . import local_arrays, slices
 from .bindings import (
     BREAK,
     CONTINUE,
@@ -31,6 +31,7 @@ from .bindings import (
     RETURN,
     Binding,
     BufferView,
+    LocalArray,
     Static,
     Unbound,
     classes_of,
@@ -171,6 +172,18 @@ class Statements(slices.SliceExpressions):
             self.assign(node.target, new, node.value)
             return
         view = self.expression(node.target.value)
+        if isinstance(view, LocalArray):
+            target, added = node.target, node.value
+            local_arrays.update(
+                self,
+                target,
+                view,
+                lambda read: (
+                    self.binary(node, node.op, read(), self.expression(added), target, added),  # type: ignore[arg-type]
+                    added,
+                ),
+            )
+            return
         if not isinstance(view, BufferView):
             old = self.visit_subscript(node.target)
             new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
@@ -191,6 +204,7 @@ class Statements(slices.SliceExpressions):
     def assign(self, target: ast.expr, binding: Binding, node: ast.expr) -> None:
         """Bind a name, the names of a tuple, or an element of an array."""
         if isinstance(target, ast.Name):
+            local_arrays.refuse_second_name(self, binding, node)
             if isinstance(binding, Value) and binding.name.isdigit():
                 binding.name = text_name(target.id)
             if isinstance(binding, Static) and binding.value is None:
@@ -222,6 +236,9 @@ class Statements(slices.SliceExpressions):
 
     def _assign_element(self, target: ast.Subscript, binding: Binding, node: ast.expr) -> None:
         base = self.expression(target.value)
+        if isinstance(base, LocalArray):
+            local_arrays.store(self, target, base, binding, node)
+            return
         if isinstance(base, BufferView) and slices.is_slice_index(target.slice):
             slices.store(self, target, base, binding, node)
             return
@@ -682,7 +699,9 @@ class Statements(slices.SliceExpressions):
     ) -> list[tuple[str, Binding]]:
         """The names that a loop carries from round to round, each with the values that it begins with."""
         names = [name for name in assigned(body) if name in self.env]
-        names += [n for n in updated(body) if isinstance(self.env.get(n), Value) and n not in names]
+        names += [
+            n for n in updated(body) if isinstance(self.env.get(n), (Value, LocalArray)) and n not in names
+        ]
         if breaks(body):
             self.env[BREAK] = Static(False)
             names.append(BREAK)
