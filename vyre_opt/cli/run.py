@@ -74,6 +74,19 @@ def parse_ids(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
+def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    """The target, of the environment where none is named."""
+    if value is not None:
+        return value
+    from ..execution.dispatcher import BadInputs
+    from ..execution.environment import default_target
+
+    try:
+        return default_target()
+    except BadInputs as error:
+        raise click.UsageError(str(error), ctx) from None
+
+
 BUFFERS, RUN, DEBUG = "Buffers", "Run", "Debugger"
 _ALONE = ("check", "check_against", "autotune", "timing", "limits")
 """The options that run a program more than once, or measure it."""
@@ -110,11 +123,11 @@ TABLE = "-"
 )
 @option(
     "--target",
-    "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
+    "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.  [default: cpu, or VYRE_TARGET]",
     RUN,
     type=Choice(("ref", "cpu", "cuda"), "run_target"),
-    default="cpu",
-    show_default=True,
+    default=None,
+    callback=_target,
 )
 @option("--grid", "Workgroups along each axis.", RUN, metavar="X[,Y,Z]", callback=checked(parse_grid))
 @option("--entry", "What to run: by default @main, or the only choice.", RUN, metavar="NAME")
@@ -390,6 +403,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
 
 def _compile(module: Module, options: RunOptions, target: str | Dispatcher) -> AnyExecutable:
     """What --entry names, after the passes of -O; a reproducer is written where a pass crashes."""
+    from ..execution.environment import chosen_target
     from . import run_buffers
 
     bisect = None
@@ -401,7 +415,7 @@ def _compile(module: Module, options: RunOptions, target: str | Dispatcher) -> A
         return run_buffers.compile_entry(
             module,
             options.entry,
-            target,
+            chosen_target(target),
             options.spec,
             options.passes,
             bisect,

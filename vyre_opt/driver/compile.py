@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
+from ..execution.environment import chosen_target, default_target
 from ..execution.inputs import check_names_of_specs
 from ..execution.target import as_target
 from ..ir.pipeline import Pipeline
@@ -39,7 +40,7 @@ def compile(
     source: str | Path | Module | Program,
     *,
     entry: str | None = None,
-    target: DispatcherLike = "cpu",
+    target: DispatcherLike | None = None,
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
     debug_info: bool = False,
@@ -52,7 +53,7 @@ def compile(
     source: str | Path | Module | Program,
     *,
     entry: str | None = None,
-    target: DispatcherLike = "cpu",
+    target: DispatcherLike | None = None,
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
     debug_info: bool = False,
@@ -65,7 +66,7 @@ def compile(
     source: str | Path | Module | Program,
     *,
     entry: str | None = None,
-    target: DispatcherLike = "cpu",
+    target: DispatcherLike | None = None,
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
     debug_info: bool = False,
@@ -76,7 +77,7 @@ def compile(
     `source`: the text of a module, the path of a file, or a module or program, which is not changed.
     `entry`: which program or pipeline; without it the pipeline @main, or the only pipeline, or the only
     program where there is no pipeline.
-    `target`: ref, cpu, cuda, or a dispatcher.
+    `target`: ref, cpu, cuda, or a dispatcher; by default cpu, or what the environment variable VYRE_TARGET says.
     `specs`: values of specialization constants by name, in place of their defaults, as Python values or as
     text ("0x1f").
     `passes`: a pipeline to run before, such as "canonicalize,decode_scan_fuse", or a list of passes.  Named
@@ -94,8 +95,10 @@ def compile(
             raise BadInputs(
                 "debug_info is for code of this process, which limits keep out of it; leave one of them out"
             )
-        return LimitedExecutable(source, entry, target, specs or {}, passes, limits)
-    return compile_module(module_of(source), entry, target, specs or {}, passes, debug_info=debug_info)
+        return LimitedExecutable(source, entry, target or default_target(), specs or {}, passes, limits)
+    return compile_module(
+        module_of(source), entry, chosen_target(target), specs or {}, passes, debug_info=debug_info
+    )
 
 
 @public
@@ -105,7 +108,7 @@ def run(
     grid: Grid = None,
     *,
     entry: str | None = None,
-    target: DispatcherLike = "cpu",
+    target: DispatcherLike | None = None,
     specs: Mapping[str, Any] | None = None,
     lengths: Mapping[str, Any] | None = None,
     params: Mapping[str, Any] | None = None,

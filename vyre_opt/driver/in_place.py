@@ -13,12 +13,13 @@ from typing import Any
 
 from ..execution.bound_call import BoundCall
 from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.environment import chosen_target
 from ..execution.params import value_as_passed
 from ..execution.signatures import SIGNATURES, guard_of
 from .call_report import CallReport
 from .executable import Executable, Grid
 from .machine_target import MachineTarget
-from .placement import target_of_arrays
+from .placement import any_on_gpu
 from .plans import remember
 
 __all__ = ["InPlace"]
@@ -91,7 +92,7 @@ class InPlace:
 
     def executable(self, arrays: Sequence[Any]) -> Executable:
         """The program or pipeline for the target of a call on arrays."""
-        target = target_of_arrays(arrays) if self._target is None else self._target
+        target = chosen_target(self._target, self._target is None and any_on_gpu(arrays))
         name = target if isinstance(target, str) else ""
         known = self._executables.get(name)
         if known is None:
@@ -107,7 +108,7 @@ class InPlace:
             executable = self.executable(arrays)
         else:
             executable = self._compile(MachineTarget(machine))
-            if target_of_arrays(arrays) == "cuda":
+            if any_on_gpu(arrays):
                 raise BadInputs(
                     "arrays on a GPU are of that one; for another pass arrays of NumPy of the same shapes"
                 )

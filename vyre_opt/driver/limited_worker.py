@@ -11,6 +11,7 @@ import numpy as np
 from ..execution.confine import Parent, confine
 from ..execution.debug_prints import on_debug_print
 from ..execution.dispatcher import BadInputs
+from ..execution.environment import chosen_target
 from ..execution.limits import compiling, memory_error
 from ..ir import plugins
 from ..ir.diagnostics import DiagnosticError, Source
@@ -88,7 +89,7 @@ class _Worker:
             errors = [d for d in verify(module) if d.severity == "error"]
             if errors:
                 raise DiagnosticError(errors)
-            self.executable = compile_module(module, entry, target, specs, passes)
+            self.executable = compile_module(module, entry, chosen_target(target), specs, passes)
         return {"owner": self.executable.signature.owner, "name": self.executable.name}, []
 
     def call(

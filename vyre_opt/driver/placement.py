@@ -10,9 +10,10 @@ import numpy as np
 
 from ..execution.array_backend import ArrayBackend, HostArrays, is_torch
 from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
+from ..execution.environment import chosen_target, default_target
 from ..execution.signatures import is_transformed, library_of_type
 
-__all__ = ["array_backend_of", "target_of_arrays"]
+__all__ = ["any_on_gpu", "array_backend_of", "target_of_arrays"]
 
 _host_backends: dict[str, HostArrays] = {}
 
@@ -20,11 +21,11 @@ _host_backends: dict[str, HostArrays] = {}
 def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any]) -> ArrayBackend:
     """The backend for the `arrays` of a call, by name.
 
-    `dispatcher`: if None, cpu for arrays in main memory, cuda for arrays on a GPU.  Raises BadInputs for arrays
+    `dispatcher`: if None, cuda for arrays on a GPU, and for others what `chosen_target` says.  Raises BadInputs for arrays
     that are not all on one side, or not where the dispatcher takes them.
     """
     if not any(map(_may_be_on_gpu, arrays.values())):
-        return _host_arrays("cpu" if dispatcher is None else dispatcher)
+        return _host_arrays(chosen_target(dispatcher))
     from ..targets.cuda.array_backend import gpu_arrays
     from ..targets.cuda.device_arrays import is_on_gpu
 
@@ -38,9 +39,11 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     gpu_names = [name for name, on_gpu in is_gpu_array.items() if on_gpu]
     host_names = [name for name, on_gpu in is_gpu_array.items() if not on_gpu]
     if not gpu_names:
-        return _host_arrays("cpu" if dispatcher is None else dispatcher)
+        return _host_arrays(chosen_target(dispatcher))
     if host_names:
         raise BadInputs(f"{host_names[0]} is not on the GPU, {gpu_names[0]} is; pass all arrays on one side")
+    if dispatcher is None:
+        chosen_target(None, arrays_on_gpu=True)  # warns of what is not checked there
     return gpu_arrays(dispatcher, gpu_names[0], arrays[gpu_names[0]])
 
 
@@ -61,11 +64,12 @@ def _may_be_on_gpu(array: Any) -> bool:
 
 
 def target_of_arrays(arrays: Sequence[Any]) -> str:
-    """cuda for arrays on a GPU, else cpu."""
-    for array in arrays:
-        if _IS_ON_GPU[type(array)](array):
-            return "cuda"
-    return "cpu"
+    """The name of the target of a call on arrays that names none."""
+    return "cuda" if any_on_gpu(arrays) else default_target()
+
+
+def any_on_gpu(arrays: Sequence[Any]) -> bool:
+    return any(_IS_ON_GPU[type(array)](array) for array in arrays)
 
 
 class _IsOnGpu(dict[type, Callable[[Any], bool]]):

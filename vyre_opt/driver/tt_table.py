@@ -21,7 +21,7 @@ from ..kernels.embedding import EmbeddingShape, merge_for
 from ..kernels.embedding_merge import merge_pair, merge_pair_grid
 from ..kernels.named.embedding import Embedding
 from .operands import as_u32, check_integers, listed
-from .placement import array_backend_of, target_of_arrays
+from .placement import any_on_gpu, array_backend_of
 from .planned_function import kernel_function
 from .torch_calls import is_recorded, record
 
@@ -128,7 +128,7 @@ def rows_of_cores(
 ) -> Any:
     """`TTTable(cores)(indices)` without a copy of the cores.  Raises BadInputs for cores that do not fit."""
     names = [*(f"core {k}" for k in range(len(cores))), "indices"]
-    if target_of_arrays(cores) != "cuda":
+    if not any_on_gpu(cores):
         backend = array_backend_of(dispatcher, dict(zip(names, (*cores, indices), strict=True)))
         try:
             rows = prod(extent for core in cores for extent in np.shape(core)[:1])

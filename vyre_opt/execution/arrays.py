@@ -124,15 +124,14 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{value!r} is not a number")
     if dtype.is_float:
-        try:
-            if isinstance(value, int):
+        if isinstance(value, int):
+            try:
                 bits = arith.convert(value, DataType.I64, dtype)
-            else:
-                bits = arith.encode_float(value, dtype)
-        except OverflowError:
-            raise ValueError(
-                f"{with_article(dtype)} holds no integer of {int(value).bit_length()} bits"
-            ) from None
+            except OverflowError:
+                message = f"{with_article(dtype)} holds no integer of {value.bit_length()} bits"
+                raise ValueError(message) from None
+        else:
+            bits = arith.encode_float(value, dtype)
         if math.isinf(arith.decode_float(bits, dtype)) and not math.isinf(value):
             raise ValueError(f"{show_number(value)} does not fit in {dtype}, and would be inf")
         return bits

@@ -35,6 +35,7 @@ __all__ = [
     "ProgramError",
     "OutputAlloc",
     "Scratch",
+    "TARGETS",
     "DispatcherLike",
     "dispatcher",
     "shared_dispatcher",
@@ -97,7 +98,7 @@ def _ids(ids: tuple[object, ...]) -> str:
 class ProgramError(BackendError, CallerError):
     """The program itself is at fault: a race, an access out of bounds, a trap, a false assert, and so on.
 
-    `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit.
+    `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit, nan.
     `diagnostic` is located at the op; `str()` renders it.  `invocation`: the one that met it, where that is known.
     """
 
@@ -169,7 +170,7 @@ class Dispatcher(Protocol):
         ...
 
 
-_TARGETS = {
+TARGETS = {
     "ref": ("vyre_opt.targets.ref", "RefDispatcher"),
     "cpu": ("vyre_opt.targets.cpu", "CpuDispatcher"),
     "cuda": ("vyre_opt.targets.cuda", "CudaDispatcher"),
@@ -190,22 +191,22 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     `options` go to its class.  Raises BadInputs for a name that is no target, and
     BackendError for a target that this build or this machine does not have.
     """
-    if name not in _TARGETS:
+    if name not in TARGETS:
         from ..syntax.synonyms import advice
 
-        hint = advice(str(name), "run_target", _TARGETS)
-        known = ", ".join(_TARGETS)
+        hint = advice(str(name), "run_target", TARGETS)
+        known = ", ".join(TARGETS)
         raise BadInputs(f"unknown target {name!r}; the targets are {known}" + (f"; {hint}" if hint else ""))
     cls = _dispatcher_class(name)
     if isinstance(cls, str):
-        available = [target for target in _TARGETS if not isinstance(_dispatcher_class(target), str)]
+        available = [target for target in TARGETS if not isinstance(_dispatcher_class(target), str)]
         raise BackendError(f"target {name} is not available: {cls}; available: {', '.join(available)}")
     return cls(**options)
 
 
 def _dispatcher_class(name: str) -> Callable[..., Dispatcher] | str:
     """The dispatcher class of a target, or the reason why there is none."""
-    module, attribute = _TARGETS[name]
+    module, attribute = TARGETS[name]
     try:
         cls: Callable[..., Dispatcher] | None = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as missing:
@@ -225,7 +226,7 @@ def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:
     """
     if not isinstance(target, str):
         if not hasattr(target, "dispatch"):
-            raise BadInputs(f"not a dispatcher nor the name of one ({', '.join(_TARGETS)}): {target!r}")
+            raise BadInputs(f"not a dispatcher nor the name of one ({', '.join(TARGETS)}): {target!r}")
         return target
     key = (target, *sorted(options.items())) if options else target
     instance = _shared.get(key)

@@ -15,11 +15,20 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["DEBUG", "CallTypeError", "CallValueError", "CallerError", "hide_own_frames", "public"]
+__all__ = [
+    "DEBUG",
+    "CallTypeError",
+    "CallValueError",
+    "CallerError",
+    "hide_own_frames",
+    "level_of_caller",
+    "public",
+]
 
 DEBUG = "VYRE_DEBUG"
 """The environment variable that asks for all frames of an error."""
@@ -36,11 +45,21 @@ class CallerError(Exception):
 
 
 class CallTypeError(CallerError, TypeError):
-    """Arguments that do not fit the parameters of a function."""
+    """Arguments that do not fit the parameters of a function, as Python's own TypeError."""
+
+    def __reduce__(self) -> Any:
+        return TypeError, self.args
 
 
 class CallValueError(CallerError, ValueError):
-    """An argument of a function that is none of the values that it takes."""
+    """An argument of a function that is none of the values that it takes, as Python's own ValueError."""
+
+    def __reduce__(self) -> Any:
+        return ValueError, self.args
+
+
+for own, name in ((CallTypeError, "TypeError"), (CallValueError, "ValueError")):
+    own.__module__, own.__name__, own.__qualname__ = "builtins", name, name  # which a traceback shows
 
 
 def hide_own_frames(error: BaseException) -> None:
@@ -58,6 +77,14 @@ def hide_own_frames(error: BaseException) -> None:
         frame.tb_next = shown
         shown = frame
     error.__traceback__ = shown
+
+
+def level_of_caller() -> int:
+    """The `stacklevel` of a warning at the caller's line, where this is called by what warns."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:

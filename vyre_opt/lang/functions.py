@@ -286,9 +286,11 @@ class Kernel:
     def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
         from ..driver.compile import compile_module
         from ..driver.program import ProgramExecutable
+        from ..execution.environment import passes_of_call
 
+        passes = passes_of_call(self._passes, target)
         executable = compile_module(
-            self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
+            self.module, self.function.__name__, target, {}, passes, debug_info=self._debug_info
         )
         assert isinstance(executable, ProgramExecutable)
         if executable.recorder is not None:

@@ -124,13 +124,16 @@ class PipelineFunction:
         return InPlace(self.executable, self._target, self._array_positions, self._scalars)
 
     @public
-    def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
+    def executable(self, target: str | Dispatcher | None = None) -> PipelineExecutable:
         """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""
         from ..driver.compile import compile_module
         from ..driver.pipeline import PipelineExecutable
+        from ..execution.environment import chosen_target, passes_of_call
 
+        chosen = chosen_target(target)
+        passes = passes_of_call(self._passes, chosen)
         executable = compile_module(
-            self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
+            self.module, self.function.__name__, chosen, {}, passes, debug_info=self._debug_info
         )
         assert isinstance(executable, PipelineExecutable)
         if executable.recorder is not None:

@@ -11,7 +11,7 @@ import pytest
 from support.each import each
 
 from vyre_opt.execution.dispatcher import (
-    _TARGETS,
+    TARGETS,
     BackendError,
     BadInputs,
     DispatchError,
@@ -186,7 +186,7 @@ def test_targets() -> None:
 )
 def test_a_target_that_is_not_here(monkeypatch: pytest.MonkeyPatch, module: str, why: str) -> None:
     """It says why, and which targets there are."""
-    monkeypatch.setitem(_TARGETS, "cuda", (module, "Nothing"))
+    monkeypatch.setitem(TARGETS, "cuda", (module, "Nothing"))
     with pytest.raises(BackendError, match=rf"target cuda is not available: .*{why}; available: ref"):
         dispatcher("cuda")
 

@@ -48,7 +48,7 @@ class CudaDispatcher(Target):
     check.  `opt_level`: 0 to 3.  `ptx_version`: such as "8.6"; by default the lowest that the GPU
     takes.  `cache`: whether PTX is kept on disk and looked up there.  `check`: when a fault is reported that
     a call on GPU arrays causes: "later", by a later call or `synchronize`, or "now", which waits; by default
-    what the environment variable VYRE_CHECK says, or later.  `zero_memory`: whether memory that no program wrote is
+    what the environment variable VYRE_FAULTS says, or later.  `zero_memory`: whether memory that no program wrote is
     zeroed, as it is on the CPU: outputs, storage of programs and pipelines, workgroup memory; by default what the
     environment variable VYRE_ZERO_MEMORY says (1), or not.  `debug_info`: whether PTX has line tables; by default as
     `wants_debug_info` says, and under a profiler.  `compilations`: what was compiled or found in the cache, in order.  The driver is first needed at the first dispatch.

@@ -35,7 +35,7 @@ __all__ = ["CHECKS", "FaultRecord", "FaultRecords", "check_mode", "program_error
 CHECKS = ("later", "now")
 """When a fault is reported: by a later call, or by the call itself, which waits for the GPU."""
 
-VARIABLE = "VYRE_CHECK"
+VARIABLE = "VYRE_FAULTS"
 STRIDE = 128
 RECORDS_A_PAGE = 64
 assert RECORD_BYTES <= STRIDE

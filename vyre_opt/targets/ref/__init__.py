@@ -20,6 +20,7 @@ from ...execution.target import Target
 from ...ir.program import Dim3, Module, Program
 from ...rewriting.core_form import core_form
 from .machine import Machine, Observer
+from .nans import watched
 from .table import TABLE
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class RefDispatcher(Target):
     `checks=False` turns off the detection of races, of reads of uninitialised memory (it reads
     as zeros), and of divergence; bounds are always checked.  `max_steps` limits the number of ops
     run, counting an op once for a whole batch of workgroups: a program that needs more is at
-    fault (`limit`), so that none can run forever.  `on_run` is called with the machine of each dispatch that has run.
+    fault (`limit`), so that none can run forever.  `nan`: an op that makes a NaN of operands without one is at fault.  `on_run` is called with the machine of each dispatch that has run.
     `observer`: looks on (see `Observer`).
     """
 
@@ -47,7 +48,9 @@ class RefDispatcher(Target):
         max_steps: int | None = None,
         on_run: Callable[[Machine], object] = lambda machine: None,
         observer: Observer | None = None,
+        nan: bool = False,
     ) -> None:
+        self._table = watched(TABLE) if nan else TABLE
         self.checks = checks
         self.max_steps = max_steps
         self.on_run = on_run
@@ -140,7 +143,15 @@ class RefDispatcher(Target):
         program, module = core_form(program, module)
         try:
             machine = Machine(
-                program, call, module, scratch, TABLE, self.checks, self.max_steps, memory, self.observer
+                program,
+                call,
+                module,
+                scratch,
+                self._table,
+                self.checks,
+                self.max_steps,
+                memory,
+                self.observer,
             )
             order = [range(call.workgroups)] if self.observer is None else self.observer.order(machine)
             try:
