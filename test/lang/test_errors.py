@@ -597,3 +597,49 @@ def test_passes_are_named(passes: Any) -> None:
 def test_a_gpu_has_a_name() -> None:
     with pytest.raises(BadInputs, match="a GPU has a name, such as sm_90, and not 90"):
         shift.ptx(90)  # type: ignore[arg-type]
+
+
+REMEDIES = [
+    # a statement, the remedy
+    ("y[i] = n * 0.5", "write f32(n)"),
+    ("y[i] = 0.5 + n", "write f32(n)"),
+    ("t = TABLE[i]", "pass it as an argument, TABLE: Read[f32]"),
+    ("y[i] = x[vyre.lane_id]", "call it: vyre_opt.lane_id(0)"),
+    ("print('x = %f' % a)", 'print(f"i={i} x={x[i]}")'),
+    ("y[i] = x[0:64]", "make one value of it: vyre.sum(x[0:64])"),
+    ("if n > 2:\n        t = 1.0\n    y[i] = t", "assign it before the if, or in both branches"),
+]
+
+
+def test_messages_say_what_to_write(tmp_path: Path) -> None:
+    for number, (statement, remedy) in enumerate(REMEDIES):
+        text = f"import numpy as np\nTABLE = np.ones(4, np.float32)\n{HEAD}    {statement}\n    y[i] = 1.0\n"
+        module = written_module(tmp_path, text, f"remedy_{number}")
+        with pytest.raises(DiagnosticError) as caught:
+            module.kernel.text()
+        help = caught.value.diagnostics[0].help
+        assert help is not None, statement
+        assert remedy in help, statement
+
+
+def test_wrong_calls_say_what_to_write() -> None:
+    """Behind the message, as notes of Python."""
+    with pytest.raises(TypeError, match="missing a required argument: 'y'") as caught:
+        shift[1](2, np.zeros(4, np.float32), out=1)
+    assert caught.value.__notes__ == ["help: it is shift(n, x, y)"]
+    with pytest.raises(BadInputs, match="a grid is counted in whole workgroups") as counted:
+        shift[0.5]
+    assert counted.value.__notes__ == [
+        "help: write one to three whole numbers, such as shift[vyre.ceil_div(n, 32)](...)"
+    ]
+
+
+def test_a_block_beyond_the_edge_is_told_of_filled(tmp_path: Path) -> None:
+    text = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n@vyre.program\ndef k(x: Read[f32], y: Write[f32]):\n    y[0:64] = x[0:64]\n"
+    kernel = written_module(tmp_path, text, "block_beyond").k
+    for target in ("ref", "cpu"):
+        with pytest.raises(ProgramError) as caught:
+            kernel.options(target=target)[1](np.zeros(40, np.float32), np.zeros(64, np.float32))
+        assert caught.value.diagnostic.help == (
+            "read x.filled(0)[...], which is 0 beyond the edge, or guard the access with a comparison against len(x)"
+        )

@@ -8,6 +8,7 @@ from ..ir.access_extents import moved_type
 from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
+from ..ir.spelling import VYRE
 from ..ir.types import DataType
 from .dispatcher import Invocation, ProgramError
 
@@ -105,7 +106,17 @@ def out_of_bounds(
     lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
+    if _reads_a_slice(op):
+        help = f"{spelling_at(op.loc).filled(written)}, or {help}"
     return fault("bounds", program, op, message, help=help, by=invocation)
+
+
+def _reads_a_slice(op: Op) -> bool:
+    """Whether a load is of a slice, or of an element of one, which has its place in the source: `x[i : i + 64]`."""
+    if op.loc is None or op.definition.name not in ("load", "slice_load"):
+        return False
+    text = op.loc.source.text[op.loc.start : op.loc.end]
+    return "slice_load" in text if spelling_at(op.loc) is VYRE else ":" in text
 
 
 def out_of_checked_bounds(

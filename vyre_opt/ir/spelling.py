@@ -30,6 +30,7 @@ class Spelling:
     workgroup_memory: str
     buffer: Callable[[str], str]
     fill: Callable[[str], str]
+    filled: Callable[[str], str]
     of_two: Callable[[str, str, str], str]
     debugger: str
 
@@ -50,6 +51,7 @@ VYRE = Spelling(
     workgroup_memory="a workgroup buffer",
     buffer=lambda name: f"@{name}",
     fill=lambda name: f"fill(@{name}, 0)",
+    filled=lambda name: f"write slice_load<filled> @{name}[...], 0.0, which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
     debugger="run it under vyre-run --debug to stop there",
 )
@@ -68,6 +70,7 @@ PYTHON = Spelling(
     workgroup_memory="shared memory: vyre.shared(f32, 256)",
     buffer=lambda name: name,
     fill=lambda name: f"vyre.fill({name}, 0)",
+    filled=lambda name: f"read {name}.filled(0)[...], which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
 )

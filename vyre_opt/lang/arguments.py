@@ -43,7 +43,11 @@ def _bound(
     try:
         return bind(*args, **kwargs)
     except TypeError as error:
-        raise CallTypeError(f"{function.__name__}(): {error}") from None
+        wrong = CallTypeError(f"{function.__name__}(): {error}")
+        wrong.add_note(
+            f"help: it is {function.__name__}({', '.join(inspect.signature(function).parameters)})"
+        )
+        raise wrong from None
 
 
 _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")

@@ -83,10 +83,11 @@ class LocalArray(tuple[Any, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """No value.  `reason`: why, for a message; `loc`: the place that it speaks of."""
+    """No value.  `reason`: why, for a message; `loc`: the place that it speaks of; `help`: what to write."""
 
     reason: str
     loc: Location | None = None
+    help: str | None = None
 
 
 Binding = Static | Value | BufferView | Unbound | tuple[Any, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 from .python_source import Unsupported
 
-__all__ = ["checked", "compute", "constant_of", "evaluate", "measured_name"]
+__all__ = ["checked", "compute", "constant_of", "evaluate", "is_foreign_array", "measured_name"]
 
 MAX_BITS = 4096
 """Of a whole number."""
@@ -24,6 +24,11 @@ def constant_of(obj: Any) -> Any:
     """An object as a kernel has it: a scalar of NumPy is the number that it holds, of no type of its own."""
     numpy = sys.modules.get("numpy")  # else there is none
     return obj.item() if numpy is not None and isinstance(obj, numpy.generic) else obj
+
+
+def is_foreign_array(obj: Any) -> bool:
+    """Whether an object is an array of NumPy, torch or another library, with elements that a kernel would have to know."""
+    return hasattr(type(obj), "__array__") or hasattr(type(obj), "__cuda_array_interface__")
 
 
 def compute(node: ast.AST, text: str, function: Callable[..., Any], *values: Any) -> Any:

@@ -27,12 +27,12 @@ from .bindings import (
     rebuild,
     shown_tuple,
 )
-from .constants import checked, compute, measured_name
+from .constants import checked, compute, is_foreign_array, measured_name
 from .emitter import Emitter, type_of
 from .foreign_words import dotted_name, foreign_help, no_attribute, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
-from .intrinsics import INTRINSICS
+from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
 from .scalars import python_type
@@ -169,6 +169,10 @@ class Expressions:
             help = "write a whole number, or convert what it meets: f32(...)" if has.is_float else None
             return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)
         help = f"write {want.element}({text})" if isinstance(want, DataType) and not has.is_vec else None
+        if has.is_slice and isinstance(want, DataType) and not want.is_slice:
+            help = (
+                f"store it to a slice, y[0 : len({text})] = {text}, or make one value of it: vyre.sum({text})"
+            )
         if want is DataType.BOOL:
             help = f"write {text} != 0"
         return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)
@@ -183,10 +187,14 @@ class Expressions:
         if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
             to_first = a.element.is_float and not b.element.is_float
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
+        elif isinstance(b, OpenType) and b.is_float:
+            help = f"write f32({texts[0]})"
+        elif isinstance(a, OpenType) and a.is_float:
+            help = f"write f32({texts[1]})"
         return Unsupported(node, f"{texts[0]} is {a} and {texts[1]} is {b}; types do not mix", help)
 
     def unbound(self, node: ast.expr, binding: Unbound) -> Unsupported:
-        error = Unsupported(node, binding.reason)
+        error = Unsupported(node, binding.reason, binding.help)
         if binding.loc is not None:
             error.notes.append(("here", binding.loc))
         return error
@@ -293,6 +301,11 @@ class Expressions:
             return self.computed(node, function, a, b)
         if isinstance(a, LocalArray) or isinstance(b, LocalArray):
             raise Unsupported(node, f"{sign} takes no local arrays", "compute with their elements, in a loop")
+        for text in (a, b):
+            if isinstance(text, Static) and isinstance(text.value, str):
+                raise Unsupported(
+                    node, "a kernel makes no texts", 'print values by names: print(f"i={i} x={x[i]}")'
+                )
         first, second = parts_of(a), parts_of(b)
         if sign == "+" and first is not None and second is not None:
             return (*first, *second)
@@ -618,6 +631,12 @@ class Expressions:
         if isinstance(base, LocalArray):
             return local_arrays.element(self, node, base)
         if isinstance(base, Static):
+            if is_foreign_array(base.value):
+                name = self.source.text(node.value)
+                help = (
+                    f"pass it as an argument, {name}: Read[f32], or make a tuple of it, which constants index"
+                )
+                raise Unsupported(node, f"{name} is an array outside of the kernel", help)
             return _static_of(node, self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
             return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
@@ -724,7 +743,8 @@ class Expressions:
         if buffer.dimensions > 1:
             length, along = f"{name}.shape[{dimension}]", f" along dimension {dimension}"
         if not isinstance(index, int) or isinstance(index, bool):
-            raise Unsupported(node, f"an index is an integer, not {index!r}")
+            help = f"call it: {index!r}(0)" if isinstance(index, Intrinsic) else None
+            raise Unsupported(node, f"an index is an integer, not {index!r}", help)
         if index < 0:
             element = f"{length} - {-index}"
             help = f"write {element if along else f'{name}[{element}]'}"

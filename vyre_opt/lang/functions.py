@@ -239,6 +239,7 @@ class Kernel:
 
     def _checked(self, grid: Any) -> Dim3:
         """A grid that may be of any numbers, or none.  Raises BadInputs."""
+        from ..execution.dispatcher import BadInputs
         from ..execution.inputs import check_grid
 
         if isinstance(grid, slice):
@@ -246,7 +247,14 @@ class Kernel:
         program = (
             Program(self.function.__name__, self.workgroup, self.grid) if self.variables else self._program
         )
-        return check_grid(program, grid)
+        try:
+            return check_grid(program, grid)
+        except BadInputs as error:
+            name, lanes = self.function.__name__, self.workgroup[0]
+            error.add_note(
+                f"help: write one to three whole numbers, such as {name}[vyre.ceil_div(n, {lanes})](...)"
+            )
+            raise
 
     @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:

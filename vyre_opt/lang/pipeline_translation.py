@@ -72,6 +72,9 @@ class _Param:
     param: Param
 
 
+_WRONG = _Constant("")
+"""What a name stands for whose assignment was an error."""
+
 _Binding = _Constant | _Size | _Param | Buffer | tuple[Any, ...]
 
 
@@ -221,6 +224,9 @@ class _Translator:
                 self.statement(statement)
             except Unsupported as error:
                 self.report(error)
+                for inner in ast.walk(statement):
+                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                        self.env.setdefault(inner.id, _WRONG)
 
     def report(self, error: Unsupported) -> None:
         if not error.message:
@@ -610,6 +616,8 @@ class _Translator:
 
     def _name(self, node: ast.Name) -> _Binding:
         if node.id in self.env:
+            if self.env[node.id] is _WRONG:
+                raise Unsupported(node, "")  # what follows from an error that has been reported
             return self.env[node.id]
         if node.id in self.source.names:
             return _Constant(checked(node, self.source.bound(self.source.names[node.id])))
@@ -653,6 +661,14 @@ class _Translator:
             return self._evaluated(node)
         if not name:
             raise Unsupported(node, "sizes and grids are computed by +, -, *, //, min, max and ceil_div")
+        for binding, operand in zip(bindings, operands, strict=True):
+            if isinstance(binding, Buffer):
+                text = self.source.text(operand)
+                raise Unsupported(
+                    node,
+                    _ONLY_HERE,
+                    f"compute with elements of {text} in a program, and with len({text}) here",
+                )
         a, b = (
             self._as_extent(binding, operand) for binding, operand in zip(bindings, operands, strict=True)
         )

@@ -9,6 +9,7 @@ def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgro
 from __future__ import annotations
 
 import ast
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -198,6 +199,10 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
             help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
+        elif elements := typing.get_args(annotation):
+            named = getattr(elements[0], "__forward_arg__", getattr(elements[0], "__name__", ""))
+            help = {"int": "write i32", "float": "write f32"}.get(named) or foreign_help(named) or help
+            help += "" if help.startswith("write f32 for") else " in the brackets"
         help = unbound_help(annotation) or help
         raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
     encoded_default(t.source, argument, None)

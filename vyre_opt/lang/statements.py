@@ -441,7 +441,11 @@ class Statements(slices.SliceExpressions):
     ) -> Binding:
         """What a name is after two branches: its parts are added to `pairs`."""
         shown = _plain_name(name)
-        missing = Unbound(f"{shown} has a value in one branch of this if only", self.source.location(node))
+        missing = Unbound(
+            f"{shown} has a value in one branch of this if only",
+            self.source.location(node),
+            "assign it before the if, or in both branches",
+        )
         if a is None or b is None or isinstance(a, Unbound) or isinstance(b, Unbound):
             silent = any(isinstance(x, Unbound) and not x.reason for x in (a, b))
             return Unbound("") if silent else missing
