@@ -631,13 +631,14 @@ class Expressions:
         if isinstance(base, LocalArray):
             return local_arrays.element(self, node, base)
         if isinstance(base, Static):
-            if is_foreign_array(base.value):
-                name = self.source.text(node.value)
-                help = (
-                    f"pass it as an argument, {name}: Read[f32], or make a tuple of it, which constants index"
-                )
-                raise Unsupported(node, f"{name} is an array outside of the kernel", help)
-            return _static_of(node, self._item(node, base.value, "this index"))
+            try:
+                return _static_of(node, self._item(node, base.value, "this index"))
+            except Unsupported:
+                if not is_foreign_array(base.value):
+                    raise
+            name = self.source.text(node.value)
+            help = f"pass it as an argument, {name}: Read[f32]; only constants index what is outside"
+            raise Unsupported(node, f"{name} is an array outside of the kernel", help)
         if isinstance(base, tuple):
             return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
         index = self.static(node.slice, "the index of a tuple or a vector")
