@@ -5,7 +5,8 @@ A pass says what it claims in the certificate of its remark:
     claim: tile       program, buffer                  a hand-off that became a tile of each workgroup
     claim: barrier    program, op                      a barrier that went
     claim: join       pipeline, at, program, barriers, buffers, halo      launches that became one; their numbers in
-                                                       the pipeline, and the program's names for its buffers
+                                                       the pipeline, and the program's names for its buffers; `order`: the
+                                                       numbers of one, of one that it passes, and of that which never faults
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
     claim: forward    program, op, source              a load of what `source` has, or a store of it once more
     claim: overwrite  program, op, by                  a store that `by` overwrites
@@ -468,6 +469,7 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
     groups = _groups(others, pipeline)
     gone = {number for group in groups for number in group[1:]}
     index = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
+    changed = [[old[number] for number in each] for each in facts.get("order", ())]
     return joined(
         Join(
             before,
@@ -481,6 +483,8 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
             [_halo(each) for each in facts["halo"]],
             [old[number] for group in groups for number in group],
             [(each["factor"], each["single"]) for each in facts.get("regrid", ())],
+            {id(old[number]): old[group[0]] for group in groups for number in group},
+            {(id(moved), id(other)): sound for moved, other, sound in changed},
         )
     )
 

@@ -10,13 +10,16 @@ workgroup; and the same lane, where no barrier is put between them.
 A race in one of the launches is an error of the program, so none is assumed to be: what a launch stores, it does not
 access by the lane that the other launch's access is made by, if that is of another workgroup, or no barrier is in it.
 
+A launch that stood behind others and runs before them now changes places with each: neither writes a buffer that the other has,
+they do not both print, and one of them never faults, so that a call tells the fault that it told.
+
 What memory holds is a function of the element.  Launches of the group that write a buffer leave another function behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, product
 
@@ -24,6 +27,7 @@ import z3
 
 from ..ir.grids import Extent, GridError, evaluate, renamed_lengths
 from ..ir.literals import encode
+from ..ir.loops import Bound, bounds
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
@@ -50,7 +54,8 @@ class Join:
     `barriers`: the launches that get a barrier before them, by their index.  `buffers`: the program's name for each of
     their buffers.  `fused`: all launches of the pipeline that became part of another one at the same time.  `regrids`:
     if the grid is another one, for each launch how many of its workgroups one of that runs, and whether its loop over
-    the grid has a single round.
+    the grid has a single round.  `leaders`: by the id of a launch that became part of another, the first of them.
+    `sound`: by the ids of a launch and of one that it runs before now, the one of both that never faults.
     """
 
     module: Module
@@ -64,6 +69,8 @@ class Join:
     halos: Sequence[Halo]
     fused: Sequence[Launch]
     regrids: Sequence[tuple[int, bool]] = ()
+    leaders: Mapping[int, Launch] = field(default_factory=dict)
+    sound: Mapping[tuple[int, int], Launch] = field(default_factory=dict)
 
     @property
     def programs(self) -> list[Program]:
@@ -136,13 +143,15 @@ def joined(join: Join) -> Iterator[Obligation]:
     try:
         bodies.match()
         _match_launch(join, members)
-        _match_pipeline(join)
+        passed = list(_match_pipeline(join))
     except Mismatch as mismatch:
         yield not_seen(
             "the joined program runs the bodies of the launches in order", str(mismatch), mismatch.ops
         )
         return
     yield from bodies.places()
+    for moved, other in passed:
+        yield from _change_places(join, moved, other)
     yield from _covered(join, bodies)
     again = {halo.producer for halo in join.halos}
     for number in again:
@@ -225,20 +234,90 @@ def _match_buffer(join: Join, name: str, declared: Buffer, members: Sequence[_Me
             raise Mismatch(f"@{name} is not an output any more, and {seen}")
 
 
-def _match_pipeline(join: Join) -> None:
-    """No other stage is between the launches.  Buffers that left the pipeline nobody else uses: not the host, and no
+def _match_pipeline(join: Join) -> list[tuple[Launch, Launch]]:
+    """Nothing but launches is between the launches: each of them with each that it runs before now.  Buffers that left the pipeline nobody else uses: not the host, and no
     stage that is not a part of a launch now."""
     lists = [join.pipeline.stages, *(s.stages for s in join.pipeline.walk() if isinstance(s, Repeat))]
     (stages,) = (stages for stages in lists if any(stage is join.launches[0] for stage in stages))
-    first = next(index for index, stage in enumerate(stages) if stage is join.launches[0])
-    following = stages[first : first + len(join.launches)]
-    if [id(stage) for stage in following] != [id(launch) for launch in join.launches]:
+    place = {id(stage): number for number, stage in enumerate(stages)}
+    places = [place.get(id(launch), -1) for launch in join.launches]
+    if places != sorted(places) or places[0] < 0:
         raise Mismatch("the launches do not follow each other")
+    passed: list[tuple[Launch, Launch]] = []
+    for stage in stages[places[0] : places[-1] + 1]:
+        if not isinstance(stage, Launch):
+            raise Mismatch("a stage between the launches is no launch")
+        behind = [launch for launch in join.launches if place[id(launch)] > place[id(stage)]]
+        leader = place.get(id(join.leaders.get(id(stage), stage)), -1)
+        if id(stage) not in {id(launch) for launch in join.launches} and leader > places[0]:
+            passed += [(launch, stage) for launch in behind]
     inside = {id(launch) for launch in join.fused}
     for name in join.left & join.buffers.keys():
         seen = who_sees(join.pipeline, name, inside)
         if seen is not None:
             raise Mismatch(seen)
+    return passed
+
+
+def _change_places(join: Join, moved: Launch, other: Launch) -> Iterator[Obligation]:
+    """A launch that stood behind another one runs before it."""
+    what = f"@{moved.program} may run before @{other.program}"
+    uses = [_uses(launch, join.module.programs[launch.program]) for launch in (moved, other)]
+    (touched, written, prints), (others, others_written, other_prints) = uses
+    if shared := (touched & others_written) | (written & others):
+        yield not_seen(what, f"both use @{min(shared)}, and one writes it", [])
+        return
+    if prints and other_prints:
+        yield not_seen(what, "both print", [])
+        return
+    sound = join.sound.get((id(moved), id(other)))
+    if sound is not moved and sound is not other:
+        yield not_seen(what, "none of both is said to be without faults", [])
+        return
+    (member,) = _members(join.pipeline, [sound], [join.module.programs[sound.program]])
+    yield from _never_faults(member, what)
+
+
+def _uses(launch: Launch, program: Program) -> tuple[set[str], set[str], bool]:
+    """The pipeline's buffers that a launch has, those that its program declares to be written, and whether it may print."""
+    formals = program.bound_buffers
+    written = {
+        name
+        for name, formal in zip(launch.buffers, formals, strict=True)
+        if formal.access is not AccessMode.READ
+    }
+    return set(launch.buffers), written, any(op.name in ("debug_print", "call") for op in program.walk())
+
+
+def _never_faults(member: _Member, what: str) -> Iterator[Obligation]:
+    """Each access of a launch is in bounds, and nothing else of it may be at fault."""
+    point = member.point("lane", "lane")
+    for op in member.nesting.ops:
+        is_counted = op.name == "for" and not _is_positive(bounds(op)[2])
+        if (
+            op.name in ("trap", "assert", "check_bounds", "call")
+            or op.definition.kernel is not None
+            or is_counted
+        ):
+            yield not_seen(what, f"{op.name} may be at fault", [op])
+    seen = {access.op for access in member.accesses}
+    for op in member.nesting.ops:
+        if op.operands and ("buffer" in op.attrs or "buffers" in op.attrs) and op not in seen:
+            yield not_seen(what, f"{op.name} may be at fault", [op])
+    for access in member.accesses:
+        indices, shape = point.indices(access.op), point.group.shape(access.buffer)
+        yield Obligation(
+            f"{access} is in bounds, so {what}",
+            [access.op],
+            [point],
+            [point.reaches(access.op)],
+            is_inside(access, indices, shape),
+            shown_at(point, **named("index", indices), **named("length", shape)),
+        )
+
+
+def _is_positive(step: Bound) -> bool:
+    return isinstance(step, int) and step > 0
 
 
 def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:

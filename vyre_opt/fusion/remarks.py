@@ -60,10 +60,12 @@ def remark_joined(
     program: Program,
     at: Sequence[int],
     buffers: Mapping[str, str],
+    order: Sequence[tuple[int, ...]] = (),
 ) -> None:
     """Remark on what was joined, and what it saves.
 
-    `at`: the launches' numbers in the pipeline as it was.  `buffers`: the program's name for each of theirs.
+    `at`: the launches' numbers in the pipeline as it was.  `buffers`: the program's name for each of theirs.  `order`: of each launch
+    that runs before one that stood before it, its number, that one's, and that of the two which cannot be at fault.
     """
     launches = [node.launch.program for node in group.nodes]
     removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
@@ -79,6 +81,8 @@ def remark_joined(
             message += f"; of @{node.launch.program} it runs {node.regrid}"
     for halo in group.halos:
         message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
+    for number in dict.fromkeys(moved for moved, _, _ in order):
+        message += f"; @{launches[list(at).index(number)]} comes earlier than it stood"
     regrids = [_regrid_facts(node.regrid) for node in group.nodes if node.regrid is not None]
     sink.remark(
         "applied",
@@ -96,6 +100,7 @@ def remark_joined(
         saved_launches=len(launches) - 1,
         saved_bytes=saved,
         **({"regrid": regrids} if regrids else {}),
+        **({"order": [list(each) for each in order]} if order else {}),
     )
 
 

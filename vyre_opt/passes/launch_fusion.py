@@ -37,6 +37,7 @@ from ..fusion.group_legality import (
     launch_node,
 )
 from ..fusion.join import JoinPlan, join, joined_name
+from ..fusion.launch_order import LaunchOrder
 from ..fusion.liveness_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.pair_legality import (
     fill_placeholders,
@@ -133,6 +134,8 @@ class _Fuser:
         # by plans with placeholders for buffers, so that equal groups are joined and proven once
         self.drafts: dict[JoinPlan, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.joined: dict[JoinPlan, _Joined] = {}
+        self.order = LaunchOrder()
+        self.runs: list[Sequence[LaunchNode]] = []  # of the pipeline, as it has them
         self.lengths: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.demanded: set[str] = set()  # the pipeline's buffers that stay for what a launch demands
@@ -146,6 +149,7 @@ class _Fuser:
         self.demanded = undeclared_demands(pipeline, self.module)
         self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []
+        self.runs, self.order.lengths = [], uses.lengths
         sizes, programs = lengths_by_size(pipeline), self.proofs.programs
         for run in launch_runs(pipeline.stages):
             if (separator := run.separator) is not None:
@@ -154,10 +158,11 @@ class _Fuser:
                 nodes = [
                     launch_node(self.module, launch, uses.lengths, sizes, programs) for launch in run.launches
                 ]
+                self.runs.append(nodes)
                 groups += self.groups(pipeline, uses, nodes)
         joined = self.sound(pipeline, uses, groups)
         for group in groups:
-            self.fuse(pipeline, uses, group, joined[group])
+            self.fuse(pipeline, uses, group, groups, joined[group])
         if groups:
             _remove_fused(pipeline, groups)
         for stage in pipeline.walk():
@@ -175,8 +180,38 @@ class _Fuser:
             limits = self.budget, options.max_group, options.max_group_bytes
             return GroupLegality(nodes, self.proofs, uses, *limits, options.halo, separated)
 
-        windows = windows_of(run)
-        cuts = self.plan(uses, run, windows)
+        def stretches_of(nodes: Sequence[LaunchNode]) -> tuple[GroupLegality, list[int], list[Stretch]]:
+            windows = windows_of(nodes)
+            cuts = self.plan(uses, nodes, windows)
+            stretches = [
+                Stretch(nodes[start:end], [1] * (end - start), windows, start, end)
+                for start, end in pairwise([*cuts, len(nodes)])
+            ]
+            if len(stretches) > 1:
+                stretches = GridAgreement(windows_of, uses.lengths).merged(stretches)
+            return windows, cuts, stretches
+
+        def count(nodes: Sequence[LaunchNode]) -> int | None:
+            """The launches that are left of an order; None if one keeps its place in it that is not in theirs."""
+            stretches = stretches_of(nodes)[2]
+            numbers = [[self.numbers[id(node.launch)] for node in stretch.nodes] for stretch in stretches]
+            is_kept = numbers == sorted(numbers) and all(each == sorted(each) for each in numbers)
+            return len(stretches) if is_kept else None
+
+        def stays(node: LaunchNode) -> bool:
+            return id(node.launch) in separated or veto_of(node.launch) is not None
+
+        run, missed = self.order.better(run, stays, count)
+        for moved, leader, refusal in missed:
+            message = f"they would be one launch if it came before what is between, but {refusal.message}"
+            refuse(
+                self.ctx,
+                pipeline,
+                leader.launch,
+                moved.launch,
+                replace(refusal, message=message, reason="order"),
+            )
+        windows, cuts, stretches = stretches_of(run)
         self.ctx.debug(
             "in @{}, {} launches in a row: {}; groups begin at numbers {}",
             pipeline.name,
@@ -185,12 +220,6 @@ class _Fuser:
             cuts,
             loc=run[0].launch.loc,
         )
-        stretches = [
-            Stretch(run[start:end], [1] * (end - start), windows, start, end)
-            for start, end in pairwise([*cuts, len(run)])
-        ]
-        if len(stretches) > 1:
-            stretches = GridAgreement(windows_of, uses.lengths).merged(stretches)
         groups: list[FusionGroup] = []
         for stretch in stretches:
             nodes = stretch.nodes
@@ -315,13 +344,37 @@ class _Fuser:
             joined = {group: self.join(pipeline, uses, group) for group in groups}
             seen = _seen_elsewhere(pipeline, groups)
             for group, made in joined.items():
-                refusal = seen.get(group) or self.check(uses, group, made, sizes, numbers)
+                refusal = (
+                    seen.get(group)
+                    or self.disorder(group, groups)
+                    or self.check(uses, group, made, sizes, numbers)
+                )
                 if refusal is not None:
                     programs = [node.launch.program for node in group.nodes]
                     refuse_result(self.ctx, programs, refusal, group.nodes[0].launch.loc)
                     groups.remove(group)
             if len(groups) == len(joined):
                 return joined
+
+    def passed(
+        self, group: FusionGroup, groups: Sequence[FusionGroup]
+    ) -> Iterator[tuple[LaunchNode, LaunchNode]]:
+        """Each launch of a group with each that it now runs before, but that stood before it."""
+        (run,) = (run for run in self.runs if any(node.launch is group.nodes[0].launch for node in run))
+        place = self.numbers
+        leaders = {id(node.launch): place[id(each.nodes[0].launch)] for each in groups for node in each.nodes}
+        mine = {id(node.launch) for node in group.nodes}
+        first = place[id(group.nodes[0].launch)]
+        for node in group.nodes:
+            for other in run:
+                stood = place[id(other.launch)]
+                runs_later = leaders.get(id(other.launch), stood) > first
+                if first < stood < place[id(node.launch)] and id(other.launch) not in mine and runs_later:
+                    yield node, other
+
+    def disorder(self, group: FusionGroup, groups: Sequence[FusionGroup]) -> Refusal | None:
+        """Why a group may not run before launches that stood before some of it: of others may be left out by now."""
+        return next((r for pair in self.passed(group, groups) if (r := self.order.refusal(*pair))), None)
 
     def check(
         self,
@@ -369,14 +422,28 @@ class _Fuser:
             self.joined[shared] = _Joined(join("joined", plan, owners), owners, names)
         return self.joined[shared]
 
-    def fuse(self, pipeline: Pipeline, uses: BufferStages, group: FusionGroup, joined: _Joined) -> None:
+    def fuse(
+        self,
+        pipeline: Pipeline,
+        uses: BufferStages,
+        group: FusionGroup,
+        groups: Sequence[FusionGroup],
+        joined: _Joined,
+    ) -> None:
         """Make the first launch of the group one of its program."""
         program, names = joined.program, group.buffers
         if self.module.programs.get(program.name) is not program:
             program.name = joined_name(group.members, self.module.programs)
             self.module.add_before_pipelines(program)
         at = [self.numbers[id(node.launch)] for node in group.nodes]
-        remark_joined(self.ctx, pipeline, group, program, at, dict(zip(names, joined.names, strict=True)))
+        shown = dict(zip(names, joined.names, strict=True))
+        sound = {pair: self.order.sound_one(*pair) for pair in self.passed(group, groups)}
+        order = [
+            tuple(self.numbers[id(each.launch)] for each in (node, other, free))
+            for (node, other), free in sound.items()
+            if free is not None
+        ]
+        remark_joined(self.ctx, pipeline, group, program, at, shown, order)
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch

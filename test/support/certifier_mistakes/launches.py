@@ -15,6 +15,7 @@ DEPENDENCE = "analysis/dependence.py"
 HALO = "fusion/halo_recompute.py"
 REGRID = "fusion/regrid.py"
 WORKGROUP_IDS = "fusion/workgroup_ids.py"
+ORDER = "fusion/launch_order.py"
 JOIN = "launch_fusion"
 
 
@@ -145,7 +146,19 @@ WHERE = text(
 
 HOST = text(PUT, DOUBLE, pipeline("x : u32[8] read, m : u32[8], y : u32[8] write", "@put grid(2) (@x, @m)", "@double grid(2) (@m, @y)", "host_read @m"))  # fmt: skip
 
+APART = "x : u32[8] read, z : u32[8] read, m : u32[8] live_in live_out, y : u32[8] live_in live_out"
+PAIRED = program("paired", "z:r o:w", "  %v = load @z[%g]\n  store %v, @o[%g]", lanes=2)
+
+
+def between(buffers: str) -> str:
+    """A launch of other workgroups, between two that could be one."""
+    return text(PUT, PAIRED, DOUBLE, pipeline(APART, "@put grid(2) (@x, @m)", f"@paired grid(4) ({buffers})", "@double grid(2) (@m, @y)"))  # fmt: skip
+
+
 MISTAKES = [
+    mistake("launches that write one buffer change places", ORDER, "shared = (one.writes & other.touched) | (other.writes & one.touched)", "shared = frozenset[str]()", JOIN, between("@z, @y")),
+    mistake("a launch comes before one that writes what it reads", ORDER, " | (other.writes & one.touched)", "", JOIN, between("@z, @m")),
+    mistake("a launch comes before one that reads what it writes", ORDER, "(one.writes & other.touched) | ", "", JOIN, between("@y, @z").replace("z : u32[8] read", "z : u32[8] write")),
     mistake("reading what another workgroup wrote is no hazard", PAIRS, '("raw", raw_hazard), ', "", JOIN, ACROSS),
     mistake("overwriting what another workgroup reads is no hazard", PAIRS, '("war", war_hazard), ', "", JOIN, OVERWRITTEN),
     mistake("writing what another workgroup wrote is no hazard", PAIRS, ', ("waw", waw_hazard))', ")", JOIN, TWICE),
