@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmd
+import os
 import sys
 from collections.abc import Iterable
 from typing import IO, Any
@@ -87,7 +88,8 @@ class Prompt(cmd.Cmd):
         return self._goal or Proceed()
 
     def say(self, text: str) -> None:
-        self.stdout.write(f"{text}\n")
+        """Write lines; paths of files below the working folder are relative to it."""
+        self.stdout.write(text.replace(f"{os.getcwd()}{os.sep}", "") + "\n")
 
     def show_place(self) -> None:
         """The line, its function, its invocation, and in a pipeline the stage."""
@@ -343,12 +345,15 @@ class Prompt(cmd.Cmd):
         self.say(show(shown, threshold=1024))
 
     def do_where(self, arg: str) -> None:
-        """where, w: the functions around this line, the invocation, and the op."""
+        """where, w: this line and the stage that launched it, the op, and the functions around it."""
         self.show_place()
         if self.view.op is not None:
-            self.say(f"   {op_line(self.view.op)}")
-            for depth, function in enumerate(self.functions()):
-                self.say(f"   {'  ' * depth}{function}")
+            for line in (
+                *self.session.stage(),
+                f"  in {' > '.join(self.functions())}",
+                f"  {op_line(self.view.op)}",
+            ):
+                self.say(line)
 
     def do_list(self, arg: str) -> None:
         """list, l [LINE]: the lines around this one."""

@@ -22,6 +22,7 @@ from ..execution.dispatcher import BadInputs, Invocation, ProgramError
 from ..execution.faults import invocation_at
 from ..execution.plans.steps import LaunchStep
 from ..execution.plans.watch import Watch
+from ..ir.diagnostics import Location
 from ..ir.program import Dim3, Op
 from ..targets.ref import RefDispatcher
 from ..targets.ref.frame import Frame
@@ -369,7 +370,9 @@ class Session:
 
     def _found(self, search: _LastHit) -> None:
         if search.found is None:
-            self._back_to(_Return(search.end, search.focus, "this is where the run begins"))
+            is_step = isinstance(search.goal, Step)
+            reason = "this is where the run begins" if is_step else "no breakpoint was met before this"
+            self._back_to(_Return(search.end, search.focus, reason))
         at, focus = search.found  # type: ignore[misc]
         self._back_to(_Return(at, focus, ""))
 
@@ -574,10 +577,16 @@ class Session:
         return from_storage(storage.data[scalar : scalar + 1], storage.buffer.dtype)[0]
 
     def where(self, op: Op) -> str:
-        """An op as a line: where it is, and the text there."""
-        if op.loc is None:
-            return f"  {op.name}"
-        return f"  {op.loc.source.name}({op.loc.line}): {op.loc.source.line_text(op.loc.line).strip()}"
+        """An op by its line, and the stage of a pipeline that launches it."""
+        here = f"  {op.name}" if op.loc is None else _line_at(op.loc)
+        return "\n".join([here, *self.stage()])
+
+    def stage(self) -> list[str]:
+        """The stage of a pipeline that launches what runs, as a line."""
+        step = self.step
+        if step is None or step.launch is None or step.loc is None:
+            return []
+        return [f"{_line_at(step.loc)}, launch {self.launch}"]
 
     def _invocation_of(self, by: Invocation | None) -> int | None:
         """The linear id of an invocation."""
@@ -615,6 +624,10 @@ def linear(ids: Ids, extents: Dim3) -> int | None:
     if not all(0 <= at < extent for at, extent in zip((x, y, z), extents, strict=True)):
         return -1
     return int(x + extents[0] * (y + extents[1] * z))
+
+
+def _line_at(loc: Location) -> str:
+    return f"  {loc.source.name}({loc.line}): {loc.source.line_text(loc.line).strip()}"
 
 
 def _shown(ids: Ids) -> str:

@@ -126,7 +126,8 @@ class Recorder:
             reason = getattr(error, "strerror", None) or error
             fault.diagnostic.note(f"the call is not recorded in {self.folder}: {reason}", None)
         else:
-            fault.diagnostic.note(f"the call is recorded: vyre-run --replay {where}", None)
+            here = where.relative_to(Path.cwd()) if where.is_relative_to(Path.cwd()) else where
+            fault.diagnostic.note(f"the call is recorded: vyre-run --replay {here}", None)
 
     def _write(
         self,
