@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import pdb
 import re
 import sys
 import warnings
@@ -388,3 +389,51 @@ def test_wrong_calls_are_told(debugged: Debugged) -> None:
     with pytest.raises(TypeError, match="missing"):
         debugged(walk, "c", 3, x, y)
     assert "no launch has workgroup 9" in debugged(walk, "c", 3, 2.0, x, y, workgroup=9)
+
+
+@vyre.program(workgroup=8)
+def stops_in_python(y: Write[f32]):
+    pdb.set_trace()
+
+
+@vyre.pipeline
+def stops_between(y: Write[f32]):
+    breakpoint()
+
+
+@vyre.pipeline
+def normalised(x: Read[f32], y: Write[f32]):
+    vyre.math.softmax(x, y, columns=4)
+
+
+def test_breakpoints_where_there_are_none_are_told(debugged: Debugged) -> None:
+    y = np.zeros(8, np.float32)
+    with pytest.raises(vyre.DiagnosticError, match=r"write breakpoint\(\), and call vyre.debug"):
+        debugged(stops_in_python, "c", 1, y)
+    with pytest.raises(vyre.DiagnosticError, match="put it into a program that the pipeline launches"):
+        debugged(stops_between, "c", None, y)
+
+
+def test_named_kernels_run_as_one_line(debugged: Debugged) -> None:
+    lines = debugged(
+        normalised, "s; who y[3]; p y; c", None, np.zeros(8, np.float32), np.zeros(8, np.float32)
+    )
+    assert "y[3] was unwritten, became 0.25: written by all invocations together" in lines
+    assert printed(lines, "y") == ["[0.25 0.25 0.25 0.25 0.25 0.25 0.25 0.25]"]
+
+
+def test_rows_are_values(debugged: Debugged) -> None:
+    @vyre.program
+    def shares(x: Read[f32[:, :]], y: Write[f32[:, :]]):
+        r = vyre.workgroup_id(0)
+        row = x[r, :]
+        total = vyre.sum(row)
+        y[r, :] = row / total
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
+    commands = "until total > 20; p r; p row; p row / total; c; p y; who y[1, 2]; c"
+    lines = debugged(shares, commands, 3, x, np.zeros_like(x))
+    assert printed(lines, "r") == ["1"]
+    assert printed(lines, "row") == [str(x[1])]
+    assert printed(lines, "row / total") == [str(x[1] / x[1].sum())]
+    assert any(line.startswith("y[1, 2] was unwritten") and "workgroup (1,0,0)" in line for line in lines)

@@ -77,7 +77,7 @@ class Watchpoint:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Of an element, by an op of an invocation; of a workgroup's row or a named kernel's buffer, by all of them, None."""
+    """Of an element, by an op of an invocation, which is None where a workgroup or a launch writes together."""
 
     tick: int
     where: str
@@ -327,10 +327,12 @@ class Session:
             candidates, frame = [self._invocation_of(fault.invocation), self.focus], self.frame
             if self.expected is not None and self.expected.place == str(fault.diagnostic.loc):
                 candidates.insert(0, self._invocation_of(self.expected.invocation))
-            elif self.expected is not None:
+            elif self.expected is not None and not reason:
                 reason = f"this fault comes before the recorded one:\n{self.expected}"
             present = (each for each in candidates if each is not None and frame and is_in(frame, each))
             self.focus = next(present, None)
+            if not self._has_choice:
+                reason = "\n".join(filter(None, (reason, f"no launch up to here has {self.choice()}")))
         self.position = _At(self.tick + (fault is None))
         self.goal = self.on_stop(Stop(reason, self.view(), fault is None, fault))
 
@@ -450,7 +452,7 @@ class Session:
                 continue
             rows = np.flatnonzero((offsets == each.scalar).reshape(len(offsets), -1).any(axis=1))
             if len(rows):
-                lanes = len(offsets) == frame.size
+                lanes = len(offsets) == frame.size and op.definition.kernel is None
                 invocations = [int(frame.invocations[row]) for row in rows] if lanes else []
                 self._accesses.append(_Access(each, storage, invocations, self._scalar(storage, each.scalar)))
 
@@ -498,7 +500,7 @@ class Session:
     def _by(self, invocations: list[int]) -> str:
         assert self.machine is not None
         if not invocations:
-            return "the whole workgroup"
+            return "all invocations together"
         names = [str(self.machine.invocation(each)) for each in invocations[-3:]]
         more = len(invocations) - len(names)
         return ", ".join(names) + (f" and {more} before" if more else "")

@@ -232,6 +232,11 @@ def _mangled(match: re.Match[str]) -> str:
 
 def show(value: Any, threshold: int = 64) -> str:
     """A value for the reader: numbers as they are written, arrays of more than `threshold` elements by their ends."""
+    if (
+        isinstance(value, np.ma.MaskedArray) and 0 < value.size <= threshold
+    ):  # NumPy shows its f32 with the digits of f64
+        texts = np.where(np.ma.getmaskarray(value), "--", value.data.astype(str)).astype(object)
+        return np.array2string(texts, max_line_width=100, formatter={"object": str})
     if isinstance(value, (np.generic, np.ndarray)):
         with np.printoptions(threshold=threshold, linewidth=100):
             return str(value)

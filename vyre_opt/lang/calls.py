@@ -573,6 +573,12 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
     module = getattr(function, "__module__", None)
     is_of_python = module in ("math", "builtins") or function in vars(builtins).values()
     if not is_of_python:
+        if name.rpartition(".")[2] == "set_trace":  # of pdb and its kin
+            raise Unsupported(
+                node,
+                f"{name} stops in Python, before the kernel runs",
+                "write breakpoint(), and call vyre.debug(kernel)[grid](...) to stop there",
+            )
         if callable(function) and hasattr(function, "__code__"):
             help = foreign_help(name) if "." in name else None
             raise Unsupported(

@@ -397,6 +397,9 @@ class _Translator:
             self._fill(node)
         elif callee is INTRINSICS["buffer"] or callee is INTRINSICS["zeros"]:
             self._function(node)
+        elif callee is breakpoint:
+            help = "put it into a program that the pipeline launches, where vyre.debug(pipeline)(...) stops"
+            raise Unsupported(node, "a pipeline has no breakpoints of its own", help)
         elif hasattr(callee, "__vyre_pipeline__"):
             self._inline(node, callee)
         elif isinstance(callee, Kernel):
