@@ -234,7 +234,7 @@ def test_conditions_find_the_first_invocation(debugged: Debugged) -> None:
     for command in (
         "until isnan(x[i])",
         f"b {line} if x[i] != x[i] and i > 2; c",
-        "until isnan(x[i]) and i > 2",
+        "until isnan(x[i]) and not 20 > i <= 2",
     ):
         lines = debugged(walk, f"{command}; p i", 3, a, x, y)
         assert printed(lines, "i") == ["13"], command

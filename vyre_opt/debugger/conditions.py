@@ -20,7 +20,7 @@ class Condition:
     def lanes(self, view: View, lanes: np.ndarray) -> np.ndarray:
         """Those of some lanes of the frame for which it holds.
 
-        It is computed for all of them at once, or one by one where it is written for numbers, as with `and`.
+        It is computed for all of them at once, or one by one where it is written for numbers, as with `x if c else y`.
         """
         assert view.frame is not None
         try:

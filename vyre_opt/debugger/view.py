@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -208,7 +209,10 @@ class Expression:
         """Raises ExpressionError."""
         self.text = text
         try:
-            self.code = compile(_SYMBOL.sub(_mangled, text.strip()), "<expression>", "eval")
+            tree = ast.parse(_SYMBOL.sub(_mangled, text.strip()), "<expression>", "eval")
+            self.code = compile(tree, "<expression>", "eval")
+            of_lanes = ast.fix_missing_locations(_OfLanes().visit(tree))
+            self._code_of_lanes = compile(of_lanes, "<expression>", "eval")
         except (SyntaxError, ValueError) as error:
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             raise ExpressionError(f"{text}: {reason}") from None
@@ -217,12 +221,45 @@ class Expression:
         """Its value for the view's invocation, or the array of those for all lanes of its frame.  Raises ExpressionError."""
         try:
             with np.errstate(all="ignore"):
-                return eval(self.code, {"__builtins__": {}}, _Names(view, of_all))
+                code = self._code_of_lanes if of_all else self.code
+                return eval(code, {"__builtins__": {}}, _Names(view, of_all))
         except ExpressionError:
             raise
         except Exception as error:  # of what the reader has written
             text = str(error) or type(error).__name__
             raise ExpressionError(f"{self.text}: {text}", is_of_arrays=of_all) from None
+
+
+class _OfLanes(ast.NodeTransformer):
+    """`and`, `or`, `not` and chains of comparisons, which are of one number, as what NumPy does with arrays."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return _joined("logical_and" if isinstance(node.op, ast.And) else "logical_or", node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return _called("logical_not", node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        return _joined("logical_and", [ast.Compare(left, [op], [right]) for left, op, right in pairs])
+
+
+def _joined(function: str, values: list[ast.expr]) -> ast.expr:
+    first, *others = values
+    for value in others:
+        first = _called(function, first, value)
+    return first
+
+
+def _called(function: str, *arguments: ast.expr) -> ast.expr:
+    function_of = ast.Attribute(ast.Name("np", ast.Load()), function, ast.Load())
+    return ast.Call(function_of, [*arguments], [])
 
 
 def _mangled(match: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs, Passes
 from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
-from .recording import new_recorder, recording_folder
+from .recording import new_recorder
 
 if TYPE_CHECKING:
     from ..execution.limits import Limits
@@ -158,8 +158,7 @@ def compile_module(
         target = as_target(shared_dispatcher(target)).with_debug_info()
     kind = PipelineExecutable if isinstance(item, Pipeline) else ProgramExecutable
     executable = kind(copy, item.name, target, syntax)
-    if recording_folder():
-        executable.recorder = new_recorder(copy, item.name)
+    executable.recorder = new_recorder(copy, item.name)
     executable.transform(passes, bisect)
     return executable
 

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,6 @@ __all__ = [
     "Recorder",
     "new_recorder",
     "read_record",
-    "recording_folder",
     "restore_places",
 ]
 
@@ -88,16 +87,10 @@ class FaultRecord:
     scopes: list[list[Any]]
 
 
-def recording_folder() -> Path | None:
-    """Where calls that fault are kept; None where nobody asks for that."""
-    folder = os.environ.get(VARIABLE)
-    return Path(folder).absolute() if folder else None
-
-
 def new_recorder(module: Module, name: str) -> Recorder | None:
-    """The recorder of a program or a pipeline of a module, before its passes."""
-    folder = recording_folder()
-    return None if folder is None else Recorder(folder, copy_module(module), name)
+    """The recorder of a program or a pipeline of a module, before its passes; None where nobody asks for one."""
+    folder = os.environ.get(VARIABLE)
+    return Recorder(Path(folder).absolute(), copy_module(module), name) if folder else None
 
 
 class Recorder:
@@ -209,16 +202,18 @@ class _RecordedPlan:
         self._bytes = sum(_array_of(call.plan.buffers[name]).nbytes for name in self._slots)
 
     def run(self, stream: int, *words: int) -> int:
-        return self._run(words, lambda: self.loaded.run(stream, *words))
+        return self._run(stream, words, lambda: self.loaded.run(stream, *words))
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
-        return self._run(words, lambda: self.loaded.watched(watch, stream, words))
+        return self._run(stream, words, lambda: self.loaded.watched(watch, stream, words))
 
     def explain(self, status: int) -> bool:
         return self.loaded.explain(status)
 
-    def _run(self, words: Sequence[int], run: Any) -> int:
+    def _run(self, stream: int, words: Sequence[int], run: Callable[[], int]) -> int:
         backend, call = self.backend, self.call
+        if backend.is_capturing(stream):
+            return run()
         backend.synchronize()  # so that no fault of another call is taken for one of this
         inputs: dict[str, np.ndarray] = {}
         if self._bytes <= MAX_BYTES:
@@ -226,7 +221,7 @@ class _RecordedPlan:
                 inputs[name] = _array_of(call.plan.buffers[name])
                 backend.read(words[slot], inputs[name])
         try:
-            status: int = run()
+            status = run()
             if not status:
                 backend.synchronize()
         except ProgramError as fault:

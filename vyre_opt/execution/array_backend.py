@@ -109,6 +109,9 @@ class ArrayBackend(Protocol):
     def synchronize(self) -> None:
         """Wait for the work on the GPU.  Raises the ProgramError of a fault."""
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether work on a stream becomes a part of a graph, and does not run."""
+
     def read(self, address: int, array: np.ndarray) -> None:
         """Copy the bytes at an address of this memory to a NumPy array; work on a GPU that writes them is done."""
 
@@ -246,6 +249,9 @@ class HostArrays:
 
     def synchronize(self) -> None:
         """Do nothing: a run in main memory ends before it returns."""
+
+    def is_capturing(self, stream: int) -> bool:
+        return False
 
     def read(self, address: int, array: np.ndarray) -> None:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)

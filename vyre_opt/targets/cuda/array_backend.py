@@ -105,6 +105,10 @@ class GpuArrays:
     def synchronize(self) -> None:
         self.dispatcher.synchronize()
 
+    def is_capturing(self, stream: int) -> bool:
+        with self.dispatcher.device:
+            return libcuda.is_capturing(stream)
+
     def read(self, address: int, array: np.ndarray) -> None:
         with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes from the GPU"):
             if array.nbytes:
@@ -194,8 +198,7 @@ class GpuArrays:
             stream = fast.stream(dispatcher.device.number)
 
             def is_recording() -> bool:
-                with dispatcher.device:
-                    return libcuda.is_capturing(stream())
+                return self.is_capturing(stream())
 
             return ArrayAccess(
                 stream,
