@@ -246,6 +246,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a grid of text": lambda path: _change(path, grid="3"),
     "places that do not fit": lambda path: _change(path, places=[]),
     "places of text": lambda path: _change(path, places=[["a", "b", "c", None]] * 1000),
+    "files elsewhere": lambda path: _change(path, sources=[["f", "VYRE", "/etc/hostname"]]),
+    "places outside of the files": lambda path: _change_places(path, 1 << 40),
+    "places before the files": lambda path: _change_places(path, -3),
+    "a scope without a function": lambda path: _change(path, scopes=[[[], {}]]),
+    "JSON that is too deep": lambda path: (path / "record.json").write_text("[" * 100000),
     "sources that are not there": lambda path: shutil.rmtree(path / "sources"),
     "a module that is not there": lambda path: (path / "module.vyre").unlink(),
     "a module that is none": lambda path: (path / "module.vyre").write_text("vyre 2 program"),
@@ -254,6 +259,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "an entry that there is not": lambda path: _change(path, entry="none"),
     "lengths of others": lambda path: _change(path, lengths={"z": [3]}),
 }
+
+
+def _change_places(path: Path, start: int) -> None:
+    places = json.loads((path / "record.json").read_text())["places"]
+    _change(path, places=[place and [place[0], start, *place[2:]] for place in places])
 
 
 def _change(path: Path, **fields: Any) -> None:

@@ -25,7 +25,7 @@ def set_options(values: dict[str, Any]) -> str:
     folder, record = _record(values["replay"])
     values["debug"], values["entry"] = True, record.entry
     values["grid"] = None if record.grid is None else tuple(record.grid)
-    values["inputs"] = tuple((name, str(folder / path)) for name, path in record.inputs.items())
+    values["inputs"] = tuple((name, str(folder / f"inputs/{n}.npy")) for n, name in enumerate(record.inputs))
     values["lengths"] = tuple((name, ",".join(map(str, shape))) for name, shape in record.lengths.items())
     values["param"] = tuple(record.params.items())
     if values["workgroup"] is None and values["local"] is None and record.workgroup is not None:

@@ -30,6 +30,7 @@ from ..execution.params import value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.watch import Watch
 from ..execution.shapes import array_of
+from ..ir.bounded_read import read_file
 from ..ir.diagnostics import Location, Source
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
@@ -64,8 +65,9 @@ class RecordError(Exception):
 class FaultRecord:
     """How to repeat a call, in the words of vyre-run, and the fault that it had.
 
-    `inputs`: files by the names of buffers; `lengths`: the extents of the other buffers; `params`: as the language writes them.
+    `inputs`: the names of the buffers whose contents are `inputs/0.npy` and so on; `lengths`: the extents of the other buffers; `params`: as the language writes them.
     `place`: `file:line:column` of the op.  `workgroup`, `local`: of the invocation, if one is known.
+    `sources`: the name of each file of `sources/`, and the name of its spelling.
     `places`: for each part of the module that has one, in the order of the text, [source, start, end, scope]; `scopes`: as
     [functions, names].
     """
@@ -74,7 +76,7 @@ class FaultRecord:
     entry: str
     target: str
     grid: list[int] | None
-    inputs: dict[str, str]
+    inputs: list[str]
     lengths: dict[str, list[int]]
     params: dict[str, str]
     kind: str
@@ -143,7 +145,7 @@ class Recorder:
             self.name,
             target,
             None if grid is None else [*grid],
-            {name: f"inputs/{number}.npy" for number, name in enumerate(inputs)},
+            [*inputs],
             {name: [extent or 0 for extent in b.shape] for name, b in buffers.items() if name not in inputs},
             {
                 name: show(value_of_word(word, params[name]), params[name].dtype)
@@ -154,7 +156,7 @@ class Recorder:
             str(fault.diagnostic.loc),
             _first_ids(by.workgroup),
             _first_ids(by.local),
-            [[source.name, source.spelling.name, f"sources/{n}"] for n, source in enumerate(sources)],
+            [[source.name, source.spelling.name] for source in sources],
             places,
             scopes,
         )
@@ -163,8 +165,8 @@ class Recorder:
             (draft / "inputs").mkdir()
             (draft / "sources").mkdir()
             (draft / "module.vyre").write_text(print_program(self.written, version=1), encoding="utf-8")
-            for name, array in inputs.items():
-                np.save(draft / record.inputs[name], array, allow_pickle=False)
+            for number, array in enumerate(inputs.values()):
+                np.save(draft / f"inputs/{number}.npy", array, allow_pickle=False)
             for number, source in enumerate(sources):
                 (draft / f"sources/{number}").write_text(source.text, encoding="utf-8")
             (draft / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
@@ -316,10 +318,10 @@ def read_record(folder: Path) -> tuple[Path, FaultRecord]:
         inner = [path for path in folder.iterdir() if (path / "record.json").exists()]
         folder = max(inner, key=lambda path: path.stat().st_mtime, default=folder)
     try:
-        fields = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        fields = json.loads(read_file(folder / "record.json"))
     except OSError as error:
         raise RecordError(f"{folder} is no record of a fault: {error.strerror}: record.json") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{folder}/record.json is damaged: {error}") from None
     if not isinstance(fields, dict) or fields.get("version") != VERSION:
         raise RecordError(f"{folder}/record.json is of another version")
@@ -356,7 +358,8 @@ _FORMS = {
     "version": lambda value: value == VERSION,
     **dict.fromkeys(("entry", "target", "kind", "message", "place"), _is_text),
     **dict.fromkeys(("grid", "workgroup", "local"), _are_ids),
-    **dict.fromkeys(("inputs", "params"), _are_texts),
+    "params": _are_texts,
+    "inputs": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "lengths": _are_shapes,
     **dict.fromkeys(("sources", "places", "scopes"), _is_list),
 }
@@ -368,25 +371,28 @@ def restore_places(module: Module, folder: Path, record: FaultRecord) -> None:
     try:
         spellings = {"VYRE": VYRE, "PYTHON": PYTHON}
         sources = [
-            Source((folder / path).read_text(encoding="utf-8"), name, spelling=spellings[spelling])
-            for name, spelling, path in record.sources
+            Source(read_file(folder / f"sources/{number}").decode(), name, spelling=spellings[spelling])
+            for number, (name, spelling) in enumerate(record.sources)
         ]
         scopes = [
-            Scope(tuple(calls), {n: _decoded(b) for n, b in names.items()}) for calls, names in record.scopes
+            Scope((str(first), *map(str, calls)), {n: _decoded(b) for n, b in names.items()})
+            for (first, *calls), names in record.scopes
         ]
         parts = [*_located(module)]
         if len(parts) != len(record.places):
             raise RecordError(f"{folder}: module.vyre is not the module of record.json")
         for part, place in zip(parts, record.places, strict=True):
             part.loc = None if place is None else _location(place, sources, scopes)
-    except (OSError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RecordError(f"{folder} is damaged: {error}") from None
 
 
 def _location(place: Sequence[int | None], sources: list[Source], scopes: list[Scope]) -> Location:
     number, start, end, scope = place
-    assert number is not None
-    assert start is not None
-    assert end is not None
-    loc = Location(sources[number], start, end)
+    if number is None or start is None or end is None or min(number, scope or 0) < 0:
+        raise ValueError(f"{place} is no place")
+    source = sources[number]
+    if not 0 <= start <= end <= len(source.text):
+        raise ValueError(f"{place} is no place in {source.name}")
+    loc = Location(source, start, end)
     return loc if scope is None else ScopedLocation(loc, scopes[scope])
