@@ -139,7 +139,7 @@ def test_a_trace_has_a_row_for_the_gpu(cuda: Any, tmp_path: Path) -> None:
     with vyre.profile() as taken:
         chain({"raw": RAW})
     kinds = [span.kind for span in taken.spans]
-    assert {*kinds} == {"compile", "load", "call"}
+    assert {"compile", "load", "call"} <= {*kinds}
     taken.trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     rows = {event["args"]["name"]: event["tid"] for event in events if event["ph"] == "M"}
