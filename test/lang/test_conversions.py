@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -87,4 +89,33 @@ def test_what_has_no_bits_of_another_type() -> None:
         "u8 has 8 bits, which are no vector of u32",
         "vec<3 x u8> has 24 bits, which are no vector of u16",
         *["a bool has no bits of its own"] * 2,
+    ]
+
+
+@vyre.program(workgroup=1, grid=1)
+def annotated(x: Read[f32], y: Write[f32]) -> None:
+    total: Any = x.vec(2)[0] * 0.0  # a vector, which f32 would refuse
+    for k in range(len(x.vec(2))):
+        total += x.vec(2)[k]
+    half: f32 = 1
+    y[0] = (total[0] + total[1]) * (half / 2)
+
+
+def test_locals_with_annotations() -> None:
+    """Of `Any`, which is for type checkers, as without one; of a type, as that."""
+    y = np.zeros(1, np.float32)
+    annotated(np.arange(6, dtype=np.float32), y)
+    assert y[0] == 7.5
+
+    @vyre.program(workgroup=1)
+    def wrong(x: ReadWrite[u8]) -> None:
+        a: list[u8] = x[0]
+        b: u32 = x[0]
+        x[0] = a + u8(b)
+
+    with pytest.raises(DiagnosticError) as caught:
+        wrong.text()
+    assert [d.message for d in caught.value.diagnostics] == [
+        "the type of a local is f32, u32 or the like",
+        "x[0] is u8, where u32 is wanted",
     ]

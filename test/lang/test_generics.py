@@ -132,6 +132,12 @@ def test_what_is_made_for_types_is_pickled_and_has_options() -> None:
     assert y.tolist() == [3.5, 3.5]
 
 
+def test_notebooks_show_the_name_of_what_has_no_program() -> None:
+    assert axpy._repr_html_() is None
+    assert twice._repr_html_() is None
+    assert "@axpy" in str(axpy.at(f32)._repr_html_())
+
+
 def test_reports_and_code_are_of_a_type() -> None:
     x, y = np.ones(32), np.zeros(32)
     assert "256 B of @x" in str(axpy[1].report(x, y))

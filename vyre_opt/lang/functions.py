@@ -368,8 +368,8 @@ class Kernel:
             executable = self._own_in_place.executable(list(arrays.values()))
             check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
-    def _repr_html_(self) -> str:
-        return highlight(self.text())
+    def _repr_html_(self) -> str | None:
+        return None if self.variables else highlight(self.text())
 
     @public
     def ptx(self, gpu: str | None = None) -> str:

@@ -196,8 +196,8 @@ class PipelineFunction:
         of the arrays."""
         return self._in_place.report(in_order(self.function, args, kwargs), None, is_timed=True)
 
-    def _repr_html_(self) -> str:
-        return self.report()._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return None if self.variables else self.report()._repr_html_()
 
     @public
     def text(self, *, passes: str | None = None) -> str:
