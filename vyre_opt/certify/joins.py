@@ -246,7 +246,7 @@ def _match_pipeline(join: Join) -> list[tuple[Launch, Launch]]:
     passed: list[tuple[Launch, Launch]] = []
     for stage in stages[places[0] : places[-1] + 1]:
         if not isinstance(stage, Launch):
-            raise Mismatch("a stage between the launches is no launch")
+            raise Mismatch("the launches do not follow each other: a stage between them is no launch")
         behind = [launch for launch in join.launches if place[id(launch)] > place[id(stage)]]
         leader = place.get(id(join.leaders.get(id(stage), stage)), -1)
         if id(stage) not in {id(launch) for launch in join.launches} and leader > places[0]:
