@@ -22,7 +22,7 @@ python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 foreign_words         names of other languages and libraries, and what to write for them
 named_tuples          tuples whose parts have names
-local_arrays          arrays of an invocation's own, as values
+local_arrays          arrays of an invocation's own, as values; held_asserts: their checks that are proven
 constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are resolved at the end
 tiles                 copies and products of tiles, written in kernels' own language

@@ -52,6 +52,8 @@ class Emitter:
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self._count = 0
         self._constants: list[tuple[Op, Static, ast.AST]] = []
+        self.index_checks: set[Op] = set()
+        """Asserts that the translation wrote, of indices of local arrays."""
         self._deferred: dict[Op, Expansion] = {}
 
     # --- writing

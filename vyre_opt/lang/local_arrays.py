@@ -159,7 +159,7 @@ def _index(t: Any, node: ast.Subscript, binding: Binding, at: ast.expr, extent: 
     number = value if dtype is wide else t.emitter.value("cast", (value,), wide)
     is_inside = t.emitter.value("lt", (number, t.as_value(Static(extent), at, wide)), DataType.BOOL)
     message = f"{t.source.text(at)} is an index of {text}: 0 to {extent - 1}"
-    t.emitter.op("assert", (is_inside,), attrs={"message": message})
+    t.emitter.index_checks.add(t.emitter.op("assert", (is_inside,), attrs={"message": message}))
     position: Value = number if wide is DataType.U32 else t.emitter.value("cast", (number,), DataType.U32)
     return position
 

@@ -27,6 +27,7 @@ from .emitter import Emitter
 from .fastmath import give_flags
 from .foreign_words import foreign_help
 from .generics import specialized, unbound_help
+from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .scalars import scalar_type
@@ -96,6 +97,7 @@ def translate_program(
             message = f"{source.name} computes with slices, which a whole workgroup has: how many invocations that is, is chosen"
             raise DiagnosticError([Diagnostic("error", message, loc, help="leave workgroup= out")])
         program.workgroup = (1, 1, 1)
+    remove_held_asserts(program.body, emitter.index_checks)
     if for_debugger:
         settle_scopes(program.body)
     else:
