@@ -15,8 +15,9 @@ from support.modules import written_module
 import vyre_opt
 import vyre_opt as vyre
 from vyre_opt import BadInputs
-from vyre_opt.lang import Float, Int, Read, ReadWrite, Scalar, Write, f16, f32, f64, i32
+from vyre_opt.lang import Float, Int, Kernel, Read, ReadWrite, Scalar, Write, f16, f32, f64, i32
 from vyre_opt.lang.generics import type_variables
+from vyre_opt.lang.python_source import FunctionSource
 
 T = TypeVar("T", bound=Scalar)
 Wide = TypeVar("Wide", f32, f64)
@@ -111,6 +112,26 @@ def test_a_pipeline_passes_its_buffers_types_on() -> None:
     assert names == ["axpy", "convert", "axpy_2"]
 
 
+@vyre.tunable(lanes=(32, 64))
+def tuned(lanes: int) -> Kernel:
+    @vyre.program(workgroup=lanes)
+    def scale(x: Read[Float], y: Write[Float], by: Float = 2) -> None:
+        i = vyre.global_id(0)
+        if i < len(y):
+            y[i] = by * x[i]
+
+    return scale
+
+
+def test_choices_are_measured_for_the_types_of_arrays() -> None:
+    for dtype in (np.float32, np.float64):
+        x, y = np.arange(64, dtype=dtype), np.zeros(64, dtype)
+        assert tuned.autotune(x, y, grid=2, store=None).of == 2
+        assert not y.any()
+        tuned[2](x, y)
+        assert y.tolist() == (2 * x).tolist()
+
+
 def test_a_program_is_made_once_for_a_type() -> None:
     assert axpy.at(f32) is axpy.at(f32)
     assert axpy.at(f32) is not axpy.at(f64)
@@ -154,7 +175,7 @@ def test_variables_of_the_new_syntax_are_seen() -> None:
 
     own: Any = TypeVar("Own", bound=Float)  # type: ignore[misc]
     kernel.__dict__["__type_params__"] = (own,)
-    assert [v.key for v in type_variables(kernel)] == [own]
+    assert [v.key for v in type_variables(FunctionSource(kernel))] == [own]
 
 
 x32, x64, ints = np.ones(2, np.float32), np.ones(2), np.ones(2, np.int32)
@@ -210,24 +231,46 @@ WRONG = {
 }
 
 
+IMPORTS = "from typing import *\nimport vyre_opt as vyre\nfrom vyre_opt.lang import *\nU = TypeVar('U')\nV = TypeVar('V', bound=Int)\n"
+
+
 def test_variables_that_nothing_decides_are_told(tmp_path: Path) -> None:
-    heads = "".join(
-        f"\n@vyre.program\ndef kernel_{n}({head}):\n    y[0] = 1.0\n"
-        f"\n@vyre.pipeline\ndef pipeline_{n}({head}):\n    vyre.fill(y, 0)\n"
-        for n, head in enumerate(WRONG)
-    )
-    imports = (
-        "from typing import TypeVar\nimport vyre_opt as vyre\nfrom vyre_opt.lang import *\nU = TypeVar('U')\n"
-    )
-    module = written_module(tmp_path, imports + heads, "wrong")
+    """At the decorator."""
 
     def check(head: str) -> None:
-        for kind in ("kernel", "pipeline"):
+        for decorator, body in (("program", "y[0] = 1.0"), ("pipeline", "vyre.fill(y, 0)")):
+            text = f"{IMPORTS}@vyre.{decorator}\ndef wrong({head}):\n    {body}\n"
             with pytest.raises(vyre_opt.DiagnosticError) as caught:
-                getattr(module, f"{kind}_{[*WRONG].index(head)}").text()
+                written_module(tmp_path, text, f"wrong_{decorator}_{[*WRONG].index(head)}")
             assert WRONG[head] in str(caught.value.diagnostics[0].help)
 
     each(WRONG, check)
+
+
+def test_a_type_that_no_array_has_is_told_in_the_body(tmp_path: Path) -> None:
+    text = f"{IMPORTS}@vyre.program\ndef k(x: Read[Float], y: Write[Float]):\n    y[0] = x[0] + Int(3)\n"
+    with pytest.raises(vyre_opt.DiagnosticError, match="Int cannot be called in a kernel") as caught:
+        written_module(tmp_path, text, "body").k.at(f32).text()
+    assert "take an array of this type, too" in str(caught.value.diagnostics[0].help)
+
+
+def test_heads_that_python_has_evaluated(tmp_path: Path) -> None:
+    """This module's annotations are text, as `from __future__ import annotations` makes them."""
+    text = (
+        f"{IMPORTS}@vyre.program(workgroup=1)\ndef add(x: Read[Annotated[V, :, 2]], y: ReadWrite[V], z: Write[Float[:]], n: V = -1):\n"
+        "    y[0] += x[0, 1] + n\n    z[0] = Float(y[0])\n"
+        "@vyre.pipeline\ndef twice(x: Read[Annotated[V, :, 2]], y: ReadWrite[V], z: Write[Float[:]]):\n"
+        "    add[1](x, y, z)\n    add[1](x, y, z, 0)\n"
+    )
+    module = written_module(tmp_path, text, "evaluated")
+    for dtype in (np.int16, np.int64):
+        y, z = np.ones(1, dtype), np.zeros(1)
+        module.twice.options(target="ref")(np.array([[3, 4]], dtype), y, z)
+        assert (y.tolist(), z.tolist()) == ([8], [8.0])
+    with pytest.raises(
+        vyre_opt.DiagnosticError, match=r"the default of n, which is u8: -1 does not fit in u8"
+    ):
+        module.add.at(vyre_opt.lang.u8, f32).text()
 
 
 def test_buffers_of_a_pipeline_that_disagree_are_told_at_the_launch(tmp_path: Path) -> None:

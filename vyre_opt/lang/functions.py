@@ -22,7 +22,7 @@ from .inlining import call_function
 from .options import under_options
 from .pickling import reduced
 from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
-from .python_source import check_function, remember_source
+from .python_source import FunctionSource, check_function, remember_source
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
@@ -195,7 +195,7 @@ class Kernel:
     @functools.cached_property
     def variables(self) -> list[Variable]:
         """The type variables that arrays of each call decide."""
-        return type_variables(self.function) if self._translation[-1] is None else []
+        return type_variables(FunctionSource(self.function)) if self._translation[-1] is None else []
 
     @public
     def at(self, *types: Any) -> Kernel:

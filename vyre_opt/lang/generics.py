@@ -31,6 +31,7 @@ __all__ = [
     "type_variables",
     "types_of_call",
     "unbound_help",
+    "widest_types",
 ]
 
 _FAMILIES = (Scalar, Int, Float)
@@ -83,18 +84,22 @@ def _choices(key: Any) -> list[DataType]:
     return types_of(key) if key in _FAMILIES else []
 
 
-def type_variables(function: Callable[..., Any]) -> list[Variable]:
-    """Those of a function, in the order in which its arrays name them.  Raises DiagnosticError for a function without source.
+def type_variables(source: FunctionSource) -> list[Variable]:
+    """Those of a function, in the order in which its arrays name them.
 
     A variable of numbers alone is none: the translation tells that it is no type.
     """
-    source = FunctionSource(function)
     arrays: dict[Any, list[str]] = {}
-    for name, annotation in function.__annotations__.items():
+    for name, annotation in source.function.__annotations__.items():
         elements = _elements(_evaluated(source, annotation))
         if name != "return" and elements is not None and _choices(elements):
             arrays.setdefault(elements, []).append(name)
     return [Variable(key, tuple(names)) for key, names in arrays.items()]
+
+
+def widest_types(source: FunctionSource) -> dict[Any, Any]:
+    """A type for each variable of a function, for checks of what does not depend on which it is."""
+    return {v.key: v.checked(source.name, v.choices[-1]) for v in type_variables(source)}
 
 
 def unbound_help(annotation: Any) -> str | None:

@@ -31,7 +31,7 @@ from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
 from .foreign_words import no_attribute, undefined
 from .functions import Kernel
-from .generics import specialized, unbound_help
+from .generics import specialized, unbound_help, widest_types
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
@@ -105,6 +105,7 @@ def translate_pipeline(
 def check_decorated_pipeline(function: Callable[..., Any]) -> None:
     """`check_decorated` of a pipeline."""
     source = FunctionSource(function)
+    source.types = widest_types(source)
     pipeline = Pipeline(source.name)
     builder = _PipelineState(Module(source=source.source), pipeline)
     t = _Translator(source, builder, pipeline.stages)

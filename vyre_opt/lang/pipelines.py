@@ -15,7 +15,7 @@ from .generics import ByTypes, Variable, at_types, refuse_variables, type_variab
 from .options import under_options
 from .pickling import reduced
 from .pipeline_translation import check_decorated_pipeline, translate_pipeline
-from .python_source import check_function, remember_source
+from .python_source import FunctionSource, check_function, remember_source
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
@@ -93,7 +93,7 @@ class PipelineFunction:
     @functools.cached_property
     def variables(self) -> list[Variable]:
         """The type variables that arrays of each call decide."""
-        return type_variables(self.function) if self.types is None else []
+        return type_variables(FunctionSource(self.function)) if self.types is None else []
 
     @public
     def at(self, *types: Any) -> PipelineFunction:

@@ -26,7 +26,7 @@ from .defaults import encoded_default
 from .emitter import Emitter
 from .fastmath import give_flags
 from .foreign_words import foreign_help
-from .generics import specialized, unbound_help
+from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
@@ -116,6 +116,7 @@ def check_decorated(function: Callable[..., Any], has_types: bool = True) -> Non
     `has_types`: whether it is a program, whose arguments have types.
     """
     source = FunctionSource(function)
+    source.types = widest_types(source)
     diagnostics: list[Diagnostic] = []
     program = Program(source.name, DEFAULT_WORKGROUP)
     t = Statements(source, Emitter(program.body), program, Module(source=source.source), diagnostics)

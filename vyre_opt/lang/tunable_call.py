@@ -17,7 +17,8 @@ from ..tuning.runner import on_host
 from ..tuning.shape_class import size_class
 from ..tuning.space import Config, Space
 from ..tuning.workload import close
-from .variants import Variants
+from .generics import types_of_call
+from .variants import Variant, Variants
 
 __all__ = ["TunableCall", "is_array", "shape_of"]
 
@@ -38,8 +39,17 @@ class TunableCall(Call):
 
     @cached_property
     def family(self) -> str:
-        default = self.variants.at(**self.variants.default)
+        default = self._default
         return f"{self.variants.factory.__qualname__} of {fingerprint(default.module).hex()}"
+
+    @cached_property
+    def _default(self) -> Variant:
+        """The first choice, for the types of the arrays."""
+        variant = self.variants.at(**self.variants.default)
+        if not variant.variables:
+            return variant
+        named = dict(zip(variant.parameters, self.arguments, strict=True))
+        return variant.at(*types_of_call(variant, named))
 
     @cached_property
     def shape(self) -> str:
@@ -95,7 +105,7 @@ class TunableCall(Call):
 
     @cached_property
     def _written(self) -> list[Buffer]:
-        variant = self.variants.at(**self.variants.default)
+        variant = self._default
         name, module = variant.function.__name__, variant.module
         owner = module.pipelines.get(name) or module.programs[name]
         buffers = [buffer for buffer in owner.buffers.values() if buffer.name in variant.parameters]
