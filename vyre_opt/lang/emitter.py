@@ -48,6 +48,10 @@ class Emitter:
         self.pinned: Location | None = None
         self.scope: Scope | None = None
         """That of the statement, where the kernel is translated for a debugger: `names` are bindings until it is finished."""
+        self.heads: set[Location] = set()
+        """Of statements with blocks, where it is; what is written for their flags and results is none of the author's lines."""
+        self.is_hidden = False
+        """Whether the op with blocks that is written now is no line of the author's either, as what guards the lines after a return."""
         self.checks: list[Callable[[], None]] = []
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self._count = 0
@@ -94,7 +98,8 @@ class Emitter:
         if name == "const":
             results[0].name = Unnamed(results[0].name)
         loc = self.pinned or self.loc
-        if self.scope is not None and loc is not None:
+        is_line = loc not in self.heads or (regions and not self.is_hidden)
+        if self.scope is not None and loc is not None and is_line:
             loc = ScopedLocation(loc, self.scope)
         op = Op(OPS[name], tuple(operands), results, attrs, regions, loc)
         self.block.ops.append(op)

@@ -105,9 +105,16 @@ class Statements(slices.SliceExpressions):
             message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
             raise Unsupported(node, message, help)
         self.emitter.loc = self.source.location(node)
-        if self.emitter.scope is not None and self.emitter.pinned is None:
-            self.emitter.scope = Scope((self.program.name, *(f.__name__ for f in self.calls)), dict(self.env))
+        if isinstance(node, (ast.If, ast.For, ast.While)):
+            self.emitter.heads.add(self.emitter.loc)
+        self._enter_scope()
         return bool(method(node, rest))
+
+    def _enter_scope(self) -> None:
+        """Ops from here on are where names stand for what they stand for now, if a debugger asks for that."""
+        if self.emitter.scope is not None and self.emitter.pinned is None:
+            self.emitter.is_hidden = False
+            self.emitter.scope = Scope((self.program.name, *(f.__name__ for f in self.calls)), dict(self.env))
 
     def _flags(self) -> list[Binding]:
         return [self.env[name] for name in (BREAK, CONTINUE, RETURN) if name in self.env]
@@ -396,6 +403,7 @@ class Statements(slices.SliceExpressions):
                 self.block(statements)
                 envs.append(self.env)
         self.emitter.loc = loc = self.source.location(node)
+        self.emitter.is_hidden = is_guard
         first, second = envs
         results: list[tuple[str, Binding]] = []
         pairs: list[tuple[Value, Value]] = []
@@ -658,6 +666,7 @@ class Statements(slices.SliceExpressions):
         blocks = Block(tuple(args)), Block(tuple(inner))
         with self._inner_names(), self.emitter.at(blocks[0]):
             self._bind(carried, args)
+            self._enter_scope()
             self.emitter.op("condition", (self._goes_on(node, condition),))
         with self._inner_names(), self.emitter.at(blocks[1]):
             self._bind(carried, inner)
@@ -670,6 +679,7 @@ class Statements(slices.SliceExpressions):
             self.block(body)
             self._yield(node, carried, inner)
         self.emitter.loc = self.source.location(node)
+        self.emitter.is_hidden = isinstance(node, ast.While)  # its line is that of its condition
         op = self.emitter.op("while", initial, [type_of(a) for a in args], regions=blocks)
         self._bind(carried, list(op.results))
 
