@@ -437,3 +437,20 @@ def test_rows_are_values(debugged: Debugged) -> None:
     assert printed(lines, "row") == [str(x[1])]
     assert printed(lines, "row / total") == [str(x[1] / x[1].sum())]
     assert any(line.startswith("y[1, 2] was unwritten") and "workgroup (1,0,0)" in line for line in lines)
+
+
+@vyre.program(workgroup=4)
+def one_tile(y: Write[u32]):
+    tile = vyre.shared(u32, 4)
+    g, i = vyre.workgroup_id(0), vyre.global_id(0)
+    if i == 0:
+        tile[0] = 7
+    y[i] = g
+
+
+def test_shared_memory_of_one_workgroup_is_not_that_of_another(debugged: Debugged) -> None:
+    """Also where workgroups have it one after the other."""
+    commands = f"b {line_of(one_tile, 'y[i]')} if g == 3; c; who tile[0]; workgroup 0; who tile[0]; c; c"
+    lines = debugged(one_tile, commands, 4, np.zeros(16, np.uint32), workgroup=3, local=0)
+    assert "tile[0]: nothing has written it up to here" in lines
+    assert "tile[0] was unwritten, became 7: written by workgroup (0,0,0) local id (0,0,0)" in lines

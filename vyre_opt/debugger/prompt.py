@@ -310,7 +310,7 @@ class Prompt(cmd.Cmd):
         if found.rows is not None:
             scalar += view._section(found) * found.scalars
         shown = f"{name.strip()}[{', '.join(map(str, indices))}]"
-        return Watchpoint(number, shown, self.session.key(found), scalar)
+        return Watchpoint(number, shown, self.session.key(found, view.frame), scalar)
 
     def _storage(self, name: str) -> Any:
         view = self.view

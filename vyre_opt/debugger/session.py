@@ -448,7 +448,7 @@ class Session:
         goal = self.goal
         watched = [goal.watched] if isinstance(goal, _LastWrite) else self.watchpoints
         for each in watched:
-            if each.key != self.key(storage):
+            if each.key != self.key(storage, frame):
                 continue
             rows = np.flatnonzero((offsets == each.scalar).reshape(len(offsets), -1).any(axis=1))
             if len(rows):
@@ -564,12 +564,13 @@ class Session:
         local = "" if self.local is None else f"local id {_shown(self.local)}"
         return " ".join(filter(None, (workgroup, local))) or "any invocation"
 
-    def key(self, storage: Storage) -> Any:
-        """A storage by a name that is the same in each run: that of the pipeline's buffer, if it is one."""
+    def key(self, storage: Storage, frame: Frame | None) -> Any:
+        """A storage by a name that is the same in each run: that of the pipeline's buffer, if it is one; on-chip memory is another
+        for each batch of workgroups."""
         for name, known in self.storages.items():
             if known.data is storage.data:
                 return name
-        return self.launch, storage.buffer.name
+        return self.launch, storage.buffer.name, None if frame is None else frame.batch.first
 
     def _scalar(self, storage: Storage, scalar: int) -> Any:
         from ..targets.ref.registers import from_storage

@@ -98,9 +98,9 @@ class Emitter:
         if name == "const":
             results[0].name = Unnamed(results[0].name)
         loc = self.pinned or self.loc
-        is_line = loc not in self.heads or (regions and not self.is_hidden)
-        if self.scope is not None and loc is not None and is_line:
-            loc = ScopedLocation(loc, self.scope)
+        if self.scope is not None and loc is not None:
+            is_line = loc not in self.heads or (regions and not self.is_hidden)
+            loc = ScopedLocation(loc, self.scope) if is_line else loc
         op = Op(OPS[name], tuple(operands), results, attrs, regions, loc)
         self.block.ops.append(op)
         return op
