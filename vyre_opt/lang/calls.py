@@ -21,7 +21,6 @@ from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
 from .foreign_words import foreign_help
-from .generics import unbound_help
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
@@ -589,9 +588,7 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             raise Unsupported(node, f"{name} is of NumPy", foreign_help(name))
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
-        raise Unsupported(
-            node, f"{name} cannot be called in a kernel", foreign_help(name) or unbound_help(function)
-        )
+        raise Unsupported(node, f"{name} cannot be called in a kernel", foreign_help(name))
     bindings = [t.expression(argument) for argument in node.args]
     constants = [b for b in bindings if isinstance(b, Static)]
     if node.keywords or len(constants) < len(bindings):
