@@ -12,13 +12,13 @@ import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
+from vyre_opt.lang import Float, Read, ReadWrite, Write, f32, i32, u32
 
 Debugged = Callable[..., list[str]]
 
@@ -454,3 +454,32 @@ def test_shared_memory_of_one_workgroup_is_not_that_of_another(debugged: Debugge
     lines = debugged(one_tile, commands, 4, np.zeros(16, np.uint32), workgroup=3, local=0)
     assert "tile[0]: nothing has written it up to here" in lines
     assert "tile[0] was unwritten, became 7: written by workgroup (0,0,0) local id (0,0,0)" in lines
+
+
+class Span(NamedTuple):
+    low: Float
+    high: Float = 9.0
+
+
+@vyre.program(workgroup=4)
+def named(x: Read[Float], y: Write[Float]):
+    i = vyre.global_id(0)
+    a = vyre.local(Float, 3)
+    for k in range(3):
+        a[k] = x[i] * Float(k)
+    s = Span(a[1])
+    breakpoint()
+    y[i] = s.low + a[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tuples_with_names_and_local_arrays_of_types_that_arrays_decide(
+    debugged: Debugged, dtype: Any
+) -> None:
+    x, y = np.arange(4, dtype=dtype), np.zeros(4, dtype)
+    lines = debugged(named, "p s;p s.high + a[1];p a;lanes s.low;c;c", 1, x, y, local=2)
+    assert printed(lines, "s") == ["Span(low=2.0, high=9.0)"]
+    assert printed(lines, "s.high + a[1]") == ["11.0"]
+    assert printed(lines, "a") == ["(0.0, 2.0, 4.0)"]
+    assert "[0.0 1.0 2.0 3.0]" in lines
+    assert y.tolist() == [0, 3, 6, 9]

@@ -14,6 +14,7 @@ from ..driver.program import ProgramExecutable
 from ..execution.params import value_as_passed
 from ..lang.arguments import encoder_of, in_order
 from ..lang.functions import Kernel
+from ..lang.generics import for_arrays
 from ..lang.pipelines import PipelineFunction
 from .prompt import Prompt
 from .session import Ids, Quit, checked_ids
@@ -74,14 +75,16 @@ class DebuggedKernel:
 
     def run(self, grid: Grid, args: Any) -> None:
         """A call with arguments in the order of the function's."""
-        module, name = self.kernel.debug_module(), self.kernel.function.__name__
+        given = dict(zip(self.kernel.parameters, args, strict=True))
+        kernel = for_arrays(self.kernel, given)
+        module, name = kernel.debug_module(), kernel.function.__name__
         prompt = Prompt(module, self.stdin, self.stdout)
         session = prompt.session
         session.workgroup, session.local = self.workgroup, self.local
-        kind = PipelineExecutable if isinstance(self.kernel, PipelineFunction) else ProgramExecutable
+        kind = PipelineExecutable if isinstance(kernel, PipelineFunction) else ProgramExecutable
         executable: Executable = kind(module, name, session.dispatcher)
         executable.transform(None)
-        signature, given = executable.signature, dict(zip(self.kernel.parameters, args, strict=True))
+        signature = executable.signature
         arrays = {buffer.name: given[buffer.name] for buffer in signature.parameters}
         check_arrays(signature, name, session.dispatcher, arrays)
         words = {n: encoder_of(name, param)(given[n]) for n, param in signature.params.items()}

@@ -103,7 +103,9 @@ class View:
             assert self.places is not None
             return self._register(self.places.values[binding.name], name, of_all)
         if isinstance(binding, tuple):
-            return tuple(self._bound(part, name, of_all) for part in binding)
+            parts = tuple(self._bound(part, name, of_all) for part in binding)
+            make = getattr(type(binding), "_make", tuple)  # of a NamedTuple
+            return make(parts)
         return binding
 
     def _visible(self, name: str, of_all: bool) -> Any:
@@ -277,6 +279,9 @@ def show(value: Any, threshold: int = 64) -> str:
     if isinstance(value, (np.generic, np.ndarray)):
         with np.printoptions(threshold=threshold, linewidth=100):
             return str(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, map(show, value), strict=True)
+        return f"{type(value).__name__}({', '.join(f'{name}={shown}' for name, shown in fields)})"
     if isinstance(value, tuple):
         return f"({', '.join(map(show, value))}{',' * (len(value) == 1)})"
     return repr(value)

@@ -10,7 +10,7 @@ import functools
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
 
 from ..execution.dispatcher import BadInputs
 from ..ir.types import DataType
@@ -26,6 +26,7 @@ __all__ = [
     "ByTypes",
     "Variable",
     "at_types",
+    "for_arrays",
     "refuse_variables",
     "specialized",
     "type_variables",
@@ -159,6 +160,8 @@ class Generic(Protocol):
     @property
     def parameters(self) -> list[str]: ...
 
+    def at(self, *types: Any) -> Self: ...
+
 
 G = TypeVar("G", bound=Generic)
 
@@ -212,6 +215,14 @@ def types_of_call(of: Generic, arrays: Mapping[str, Any]) -> list[Any]:
             raise BadInputs(f"{owner}: {name} is of {kind}, which is no type of a kernel")
     elements = {name: _by_kind()[kind] for name, kind in kinds.items()}
     return [variable.type_of(owner, elements) for variable in of.variables]
+
+
+def for_arrays(of: G, arrays: Mapping[str, Any]) -> G:
+    """A kernel or a pipeline for the types of a call's arrays, by the names of arguments: itself if it has no type variables.
+
+    Raises BadInputs.
+    """
+    return of.at(*types_of_call(of, arrays)) if of.variables else of
 
 
 @functools.cache

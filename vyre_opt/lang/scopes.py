@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir.program import Block, Op, Value
 from ..ir.scopes import BufferName, Scope, ScopedLocation, ValueName
-from .bindings import BufferView, Static
+from .bindings import BufferView, Static, named_class
 
 __all__ = ["settle_scopes"]
 
@@ -35,7 +35,8 @@ def _settled(binding: Any, values: set[Value]) -> Any:
         return BufferName(binding.buffer.name)
     if isinstance(binding, tuple):
         parts = tuple(_settled(part, values) for part in binding)
-        return _ABSENT if _ABSENT in parts else parts
+        cls: Any = named_class(binding)
+        return _ABSENT if _ABSENT in parts else parts if cls is None else cls._make(parts)
     return binding.value if isinstance(binding, Static) else _ABSENT
 
 

@@ -17,7 +17,7 @@ from ..tuning.runner import on_host
 from ..tuning.shape_class import size_class
 from ..tuning.space import Config, Space
 from ..tuning.workload import close
-from .generics import types_of_call
+from .generics import for_arrays
 from .variants import Variant, Variants
 
 __all__ = ["TunableCall", "is_array", "shape_of"]
@@ -46,10 +46,7 @@ class TunableCall(Call):
     def _default(self) -> Variant:
         """The first choice, for the types of the arrays."""
         variant = self.variants.at(**self.variants.default)
-        if not variant.variables:
-            return variant
-        named = dict(zip(variant.parameters, self.arguments, strict=True))
-        return variant.at(*types_of_call(variant, named))
+        return for_arrays(variant, dict(zip(variant.parameters, self.arguments, strict=True)))
 
     @cached_property
     def shape(self) -> str:
