@@ -289,6 +289,12 @@ def test_a_buffer_that_is_live_in_is_not_told_to_be_declared_so(tmp_path: Path) 
     with pytest.raises(vyre.ProgramError, match="which nothing has written") as caught:
         module.unfilled.options(target="ref", passes=None)(x, x.copy())
     help = caught.value.diagnostic.help
+    assert help is not None
+    assert "or fill the buffer that is passed for it, before this launch, or make it an argument" in help
+    text = module.unfilled.text()
+    with pytest.raises(vyre.ProgramError, match="which nothing has written") as caught:
+        vyre.run(text, {"x": x, "y": x.copy()}, target="ref")
+    help = caught.value.diagnostic.help
     assert (
         help
         == "store to every element before it is read, or fill the buffer that is passed for it, before this launch"

@@ -46,7 +46,10 @@ def default_target() -> str:
 
 def checks_of_environment() -> frozenset[str]:
     """What VYRE_CHECK asks for.  Raises BadInputs for a word that is no check."""
-    words = os.environ.get(CHECK, "").replace(",", " ").split()
+    named = os.environ.get(CHECK)
+    if not named:  # as in most calls, some of which are short
+        return frozenset()
+    words = named.replace(",", " ").split()
     for word in words:
         if word not in CHECKS:
             if word in ("now", "later"):
@@ -69,8 +72,7 @@ def chosen_target(target: DispatcherLike | None, arrays_on_gpu: bool = False) ->
         target = "cuda" if arrays_on_gpu else default_target()
     if not isinstance(target, str):
         return target
-    checks = checks_of_environment()
-    if target == "ref" and "nan" in checks:
+    if target == "ref" and "nan" in checks_of_environment():
         return shared_dispatcher("ref", nan=True)
     missing = _unchecked(target)
     if missing and (target, missing) not in _told:
@@ -96,6 +98,7 @@ def passes_of_call(passes: str | None, target: DispatcherLike) -> str | None:
 
 def _unchecked(target: str) -> str:
     """The words of VYRE_CHECK for which a target has no check."""
-    return ", ".join(
-        word for word in CHECKS if word in checks_of_environment() and target not in CHECKS[word]
+    checks = checks_of_environment()
+    return (
+        ", ".join(word for word in CHECKS if word in checks and target not in CHECKS[word]) if checks else ""
     )

@@ -14,6 +14,7 @@ from ...execution.inputs import CheckedCall, is_initialised
 from ...execution.shapes import unravel_index
 from ...ir.diagnostics import spelling_at
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
+from ...ir.spelling import VYRE
 from .copies import CopiesInFlight
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
@@ -237,10 +238,13 @@ class Machine:
     ) -> ProgramError:
         buffer = storage.buffer
         help, by = "store to every element before it is read", self.invocation_at(frame, lane)
+        spelling = spelling_at(op.loc)
         if buffer.live_in:
             help += ", or fill the buffer that is passed for it, before this launch"
-        elif buffer.binding is not None:
-            help += f", or {spelling_at(op.loc).input(buffer.name)} if the caller's contents are meant"
+        if buffer.binding is not None and not (
+            buffer.live_in and spelling is VYRE
+        ):  # where it is declared so
+            help += f", or {spelling.input(buffer.name)} if the caller's contents are meant"
         return self.fault(
             "uninitialised",
             op,
