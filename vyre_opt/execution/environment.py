@@ -70,9 +70,10 @@ def chosen_target(target: DispatcherLike | None, arrays_on_gpu: bool = False) ->
     """
     if target is None:
         target = "cuda" if arrays_on_gpu else default_target()
-    if not isinstance(target, str):
+    checks = checks_of_environment()
+    if not checks or not isinstance(target, str):
         return target
-    if target == "ref" and "nan" in checks_of_environment():
+    if target == "ref" and "nan" in checks:
         return shared_dispatcher("ref", nan=True)
     missing = _unchecked(target)
     if missing and (target, missing) not in _told:
