@@ -11,8 +11,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any, NamedTuple
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -483,3 +483,18 @@ def test_tuples_with_names_and_local_arrays_of_types_that_arrays_decide(
     assert printed(lines, "a") == ["(0.0, 2.0, 4.0)"]
     assert "[0.0 1.0 2.0 3.0]" in lines
     assert y.tolist() == [0, 3, 6, 9]
+
+
+def test_notebooks_ask_by_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter(["s", "p i", "q"])
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return next(answers)
+
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setattr("builtins.input", answer)
+    vyre.debug(walk)[3](*arguments())
+    assert asked == ["(vyre) "] * 3
+    assert capsys.readouterr().out.splitlines()[-1] == "0"

@@ -61,7 +61,8 @@ class Prompt(cmd.Cmd):
 
     def __init__(self, module: Module, stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
         super().__init__(stdin=stdin, stdout=stdout)
-        self.use_rawinput = stdin is None and sys.stdin.isatty()
+        # a notebook asks by `input` too, and its sys.stdin is empty
+        self.use_rawinput = stdin is None and (sys.stdin.isatty() or "ipykernel" in sys.modules)
         self._echoes = not self.use_rawinput and not self.stdin.isatty()
         self.module = module
         self.session = Session(self.stop, self.say)
@@ -76,7 +77,6 @@ class Prompt(cmd.Cmd):
     def stop(self, stop: Stop) -> Goal:
         """Show where it stopped, and run commands until one goes on.  Raises Quit."""
         self.at, self.view, self._goal = stop, stop.view, None
-        self.listed: int | None = None
         if stop.reason:
             self.say(stop.reason)
         if stop.fault is not None:
