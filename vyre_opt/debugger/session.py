@@ -321,9 +321,9 @@ class Session:
             reason = goal.reason
         elif fault is None:
             reason = self._never(goal)
-        if fault is None:
-            self.op = self.focus = None
-        else:
+        if fault is None or (self.op is not None and fault.diagnostic.loc is not self.op.loc):
+            self.op = self.focus = None  # a host_read, after the launches
+        if fault is not None and self.op is not None:
             candidates, frame = [self._invocation_of(fault.invocation), self.focus], self.frame
             if self.expected is not None and self.expected.place == str(fault.diagnostic.loc):
                 candidates.insert(0, self._invocation_of(self.expected.invocation))
@@ -333,7 +333,7 @@ class Session:
             self.focus = next(present, None)
             if not self._has_choice:
                 reason = "\n".join(filter(None, (reason, f"no launch up to here has {self.choice()}")))
-        self.position = _At(self.tick + (fault is None))
+        self.position = _At(self.tick + (self.op is None))
         self.goal = self.on_stop(Stop(reason, self.view(), fault is None, fault))
 
     def _never(self, goal: Any) -> str:
