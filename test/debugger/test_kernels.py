@@ -11,8 +11,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
 from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
