@@ -133,8 +133,7 @@ class BoundCall:
 
             return run
         sizes = [*self._bytes, self._out_bytes] if count else self._bytes
-        observed = self._observed(loaded)
-        captured = loaded, OBSERVERS, observed, access.stream, fill, self._makers, self._addresses
+        captured = loaded, OBSERVERS, access.stream, fill, self._makers, self._addresses
         return straight_line(*captured, count, sizes, [*self._written], loaded.pieces, access.alignment)
 
     def _filler(self, loaded: Loaded) -> Run:

@@ -4,8 +4,7 @@
         a0, a1, = arrays
         r0 = m0() if out is None else out
         q0 = p0(a0); q1 = p1(a1); q2 = p2(r0)
-        launch = observed if observers else loaded.run
-        if not (launch(stream(), q0, q1, q2, *words) if words else launch(stream(), q0, q1, q2)):
+        if not (observers or (loaded.run(stream(), q0, q1, q2, *words) if words else loaded.run(stream(), q0, q1, q2))):
             return [r0]
         return otherwise(arrays, words, [r0])
 
@@ -30,7 +29,6 @@ Pairs = tuple[tuple[int, int], ...]
 def straight_line(
     loaded: Loaded,
     observers: Sequence[object],
-    observed: Callable[..., int],
     stream: Callable[[], int],
     otherwise: Run,
     makers: Sequence[Callable[[], Any]],
@@ -43,9 +41,8 @@ def straight_line(
 ) -> Run:
     """`run(arrays, words, out)`: the results, the first of them in `out`.
 
-    It does straight what it can: no array that is written, and no `out`, shares memory with another, and the plan runs.
-    Else `otherwise` gets new results.  `observed`: the plan's `run` where there are observers.  `makers`: of the results, and of the pieces if there are any; `addresses`: of
-    operands and what is made; `sizes`: of operands and the first result, in bytes; `written`: indices of operands.
+    It does straight what it can: nobody observes, no array that is written, and no `out`, shares memory with another, and the plan
+    runs.  Else `otherwise` gets new results.  `makers`: of the results, and of the pieces if there are any; `addresses`: of operands and what is made; `sizes`: of operands and the first result, in bytes; `written`: indices of operands.
     """
     inputs = len(addresses) - len(makers)
     pairs = tuple(
@@ -55,9 +52,7 @@ def straight_line(
         if other != index and not (other in written and other < index)
     )
     make = _factory(inputs, len(makers), results, len(pieces), pairs)
-    run: Run = make(
-        loaded, observers, observed, stream, otherwise, makers, addresses, sizes, pieces, alignment
-    )
+    run: Run = make(loaded, observers, stream, otherwise, makers, addresses, sizes, pieces, alignment)
     return run
 
 
@@ -81,9 +76,10 @@ def _factory(inputs: int, made: int, results: int, pieces: int, pairs: Pairs) ->
     owners = [*(f"a{number}" for number in range(inputs)), *(f"r{number}" for number in range(made))]
     parts = "".join(f"q{len(owners) - 1} + o{number}, " for number in range(pieces))
     pointers = f"stream(), {names('q', len(owners))}{parts}"
-    call = f"(launch({pointers}*words) if words else launch({pointers}))"  # a star takes time
+    # a star takes time, and so does a method that is kept in a name
+    call = f"(loaded.run({pointers}*words) if words else loaded.run({pointers}))"
     lines = [
-        "def factory(loaded, observers, observed, stream, otherwise, makers, addresses, sizes, pieces, alignment):",
+        "def factory(loaded, observers, stream, otherwise, makers, addresses, sizes, pieces, alignment):",
         f"    {unpacked('m', made, 'makers')}",
         f"    {unpacked('p', len(owners), 'addresses')}",
         f"    {unpacked('s', inputs + bool(results), 'sizes')}",
@@ -93,8 +89,7 @@ def _factory(inputs: int, made: int, results: int, pieces: int, pairs: Pairs) ->
         *(f"        r{number} = m{number}()" for number in range(bool(results), made)),
         "        r0 = m0() if out is None else out" if results else "",
         *(f"        q{number} = p{number}({owner})" for number, owner in enumerate(owners)),
-        "        launch = observed if observers else loaded.run",
-        f"        if not ({' or '.join([*shared, call])}):",
+        f"        if not ({' or '.join(['observers', *shared, call])}):",
         f"            return [{names('r', results)}]",
         f"        return otherwise(arrays, words, [{names('r', results)}])",
         "    return run",
