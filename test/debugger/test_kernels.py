@@ -480,7 +480,7 @@ def test_tuples_with_names_and_local_arrays_of_types_that_arrays_decide(
     lines = debugged(named, "p s;p s.high + a[1];p a;lanes s.low;c;c", 1, x, y, local=2)
     assert printed(lines, "s") == ["Span(low=2.0, high=9.0)"]
     assert printed(lines, "s.high + a[1]") == ["11.0"]
-    assert printed(lines, "a") == ["(0.0, 2.0, 4.0)"]
+    assert printed(lines, "a") == ["[0. 2. 4.]"]
     assert "[0.0 1.0 2.0 3.0]" in lines
     assert y.tolist() == [0, 3, 6, 9]
 
@@ -498,3 +498,52 @@ def test_notebooks_ask_by_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     vyre.debug(walk)[3](*arguments())
     assert asked == ["(vyre) "] * 3
     assert capsys.readouterr().out.splitlines()[-1] == "0"
+
+
+@vyre.program(workgroup=4)
+def scaled(x: Read[vyre.Float], y: Write[vyre.Float], by: vyre.Float = 2.0):
+    i = vyre.global_id(0)
+    v = x[i] * by
+    y[i] = v
+
+
+@vyre.pipeline
+def scaled_once(x: Read[vyre.Float], y: Write[vyre.Float]):
+    scaled[1](x, y)
+
+
+def test_types_that_arrays_decide_are_those_of_the_call(debugged: Debugged) -> None:
+    for dtype in (np.float32, np.float64):
+        x, y = np.arange(4, dtype=dtype) + 1, np.zeros(4, dtype)
+        lines = debugged(scaled, "until i == 3; n; p v; p by; c; c", 1, x, y)
+        assert printed(lines, "v") == ["8.0"]
+        assert printed(lines, "by") == ["2.0"]
+        assert y.tolist() == [2, 4, 6, 8]
+        assert printed(debugged(scaled_once, "until i == 3; n; p v; c", None, x, y), "v") == ["8.0"]
+
+
+class Pair(NamedTuple):
+    a: f32
+    b: f32
+
+
+@vyre.program(workgroup=4)
+def paired(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    pair = Pair(x[i], x[i] * 2)
+    own = vyre.local(f32, (2, 2))
+    for k in range(4):
+        own[k // 2, k % 2] = x[k]
+    y[i] = pair.a + own[1, 0]
+
+
+def test_tuples_with_names_and_local_arrays_are_values(debugged: Debugged) -> None:
+    x = np.arange(4, dtype=np.float32) + 1
+    commands = f"tbreak {line_of(paired, 'y[i]')}; c; local 2; p pair; p pair.b; p own[1, 0]; p own; lanes own[0, 1] + i; c"
+    lines = debugged(paired, commands, 1, x, x * 0)
+    assert printed(lines, "pair") == ["Pair(a=3.0, b=6.0)"]
+    assert printed(lines, "pair.b") == ["6.0"]
+    assert printed(lines, "own[1, 0]") == ["3.0"]
+    at = lines.index("(vyre) p own")
+    assert lines[at + 1 : at + 3] == ["[[1. 2.]", " [3. 4.]]"]
+    assert lines[lines.index("(vyre) lanes own[0, 1] + i") + 1] == "[2.0 3.0 4.0 5.0]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..execution.params import value_of_word
 from ..ir.program import Op, Value
-from ..ir.scopes import BufferName, ValueName
+from ..ir.scopes import BufferName, LocalName, ValueName
 from ..targets.ref.frame import Frame
 from ..targets.ref.machine import Machine
 from ..targets.ref.memory import Storage
@@ -102,6 +102,8 @@ class View:
         if isinstance(binding, ValueName):
             assert self.places is not None
             return self._register(self.places.values[binding.name], name, of_all)
+        if isinstance(binding, LocalName):
+            return _LocalValues([self._bound(part, name, of_all) for part in binding.parts], binding.shape)
         if isinstance(binding, tuple):
             parts = tuple(self._bound(part, name, of_all) for part in binding)
             make = getattr(type(binding), "_make", tuple)  # of a NamedTuple
@@ -182,6 +184,22 @@ class View:
             param = program.params[name]
             return constant_register(value_of_word(call.params[name], param), param.dtype)[0]
         return constant_register(call.specs[name], program.specs[name].dtype)[0]
+
+
+class _LocalValues(tuple[Any, ...]):
+    """The elements of an array of an invocation's own, each a number, or an array of what the lanes have."""
+
+    shape: tuple[int, ...]
+
+    def __new__(cls, parts: Iterable[Any], shape: tuple[int, ...]) -> _LocalValues:
+        values = super().__new__(cls, parts)
+        values.shape = shape
+        return values
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple):
+            index = int(np.ravel_multi_index(tuple(map(int, index)), self.shape))
+        return super().__getitem__(index)
 
 
 class _Names(dict[str, Any]):
@@ -279,9 +297,11 @@ def show(value: Any, threshold: int = 64) -> str:
     if isinstance(value, (np.generic, np.ndarray)):
         with np.printoptions(threshold=threshold, linewidth=100):
             return str(value)
+    if isinstance(value, _LocalValues):
+        return show(np.array([*value]).reshape(value.shape), threshold)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = zip(value._fields, map(show, value), strict=True)
-        return f"{type(value).__name__}({', '.join(f'{name}={shown}' for name, shown in fields)})"
+        pairs = zip(value._fields, value, strict=True)
+        return f"{type(value).__name__}({', '.join(f'{name}={show(part)}' for name, part in pairs)})"
     if isinstance(value, tuple):
         return f"({', '.join(map(show, value))}{',' * (len(value) == 1)})"
     return repr(value)

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ from ..ir.diagnostics import Location, Source
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Func, Module
-from ..ir.scopes import BufferName, Scope, ScopedLocation, ValueName
+from ..ir.scopes import BufferName, LocalName, Scope, ScopedLocation, ValueName
 from ..ir.spelling import PYTHON, VYRE
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
@@ -298,6 +299,11 @@ def _encoded(binding: Any) -> Any:
         return {"value": binding.name}
     if isinstance(binding, BufferName):
         return {"buffer": binding.name}
+    if isinstance(binding, LocalName):
+        return {"local": [*map(_encoded, binding.parts)], "shape": [*binding.shape]}
+    if isinstance(binding, tuple) and hasattr(binding, "_fields"):
+        parts = [*map(_encoded, binding)]
+        return {"named": parts, "class": type(binding).__name__, "fields": [*binding._fields]}
     if isinstance(binding, tuple):
         return [_encoded(part) for part in binding]
     is_plain = binding is None or type(binding) in (bool, int, float, str)
@@ -307,6 +313,10 @@ def _encoded(binding: Any) -> Any:
 def _decoded(binding: Any) -> Any:
     if isinstance(binding, list):
         return tuple(map(_decoded, binding))
+    if "local" in binding:
+        return LocalName(tuple(map(_decoded, binding["local"])), tuple(map(int, binding["shape"])))
+    if "named" in binding:
+        return namedtuple(binding["class"], binding["fields"])(*map(_decoded, binding["named"]))
     if "value" in binding:
         return ValueName(binding["value"])
     return BufferName(binding["buffer"]) if "buffer" in binding else binding["constant"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from .diagnostics import Location
 
-__all__ = ["BufferName", "Scope", "ScopedLocation", "ValueName"]
+__all__ = ["BufferName", "LocalName", "Scope", "ScopedLocation", "ValueName"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,18 @@ class BufferName:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class LocalName:
+    """An array of an invocation's own: what its elements are bound to, row by row."""
+
+    parts: tuple[Any, ...]
+    shape: tuple[int, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """`calls`: the functions that are being run, from the outermost in.  `names`: of its local names, each a ValueName, a
-    BufferName, a constant of Python, or a tuple of these."""
+    BufferName, a LocalName, a constant of Python, or a tuple of these, perhaps a `NamedTuple`."""
 
     calls: tuple[str, ...]
     names: Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.program import Block, Op, Value
-from ..ir.scopes import BufferName, Scope, ScopedLocation, ValueName
-from .bindings import BufferView, Static, named_class
+from ..ir.scopes import BufferName, LocalName, Scope, ScopedLocation, ValueName
+from .bindings import BufferView, LocalArray, Static
 
 __all__ = ["settle_scopes"]
 
@@ -34,9 +34,12 @@ def _settled(binding: Any, values: set[Value]) -> Any:
     if isinstance(binding, BufferView):
         return BufferName(binding.buffer.name)
     if isinstance(binding, tuple):
-        parts = tuple(_settled(part, values) for part in binding)
-        cls: Any = named_class(binding)
-        return _ABSENT if _ABSENT in parts else parts if cls is None else cls._make(parts)
+        parts = [_settled(part, values) for part in binding]
+        if any(part is _ABSENT for part in parts):
+            return _ABSENT
+        if isinstance(binding, LocalArray):
+            return LocalName(tuple(parts), binding.shape)
+        return getattr(binding, "_make", tuple)(parts)
     return binding.value if isinstance(binding, Static) else _ABSENT
 
 
