@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -286,3 +286,50 @@ def test_runs_without_the_variable_are_as_before(monkeypatch: pytest.MonkeyPatch
         "vyre 2 program @p workgroup(1) { buffer @y : f32[1] write binding(0) live_out store 1.0, @y[0] : f32 }"
     )
     assert executable.recorder is None
+
+
+class Pair(NamedTuple):
+    a: f32
+    b: f32
+
+
+@vyre.program(workgroup=8)
+def paired(x: Read[f32], y: ReadWrite[f32]):
+    i = vyre.global_id(0)
+    pair = Pair(x[i], 2.0)
+    own = vyre.local(f32, (2, 2))
+    for k in range(4):
+        own[k // 2, k % 2] = x[k]
+    y[i + 1] = pair.a + own[1, 1]
+
+
+def test_tuples_with_names_and_local_arrays_come_back(folder: Path, replay: Replay) -> None:
+    x = np.arange(8, dtype=np.float32)
+    with pytest.raises(vyre.ProgramError):
+        paired[1](x, x.copy())
+    lines = replay(folder, "p pair; p pair.a; p own[1, 0]")
+    shown = {c: lines[n + 1] for n, line in enumerate(lines) if (c := line.removeprefix("(vyre) p ")) != line}
+    assert shown == {"pair": "Pair(a=7.0, b=2.0)", "pair.a": "7.0", "own[1, 0]": "2.0"}
+
+
+@vyre.program(workgroup=8)
+def logarithms(x: Read[f32], y: ReadWrite[f32]):
+    i = vyre.global_id(0)
+    v = x[i]
+    y[i] = vyre.log(v)
+
+
+def test_the_first_nan_is_a_fault_where_it_is_asked_for(
+    folder: Path, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the debugger too, and of a record always."""
+    monkeypatch.setenv("VYRE_CHECK", "nan")
+    x = np.arange(8, dtype=np.float32) - 0.5
+    out = io.StringIO()
+    vyre.debug(logarithms, stdin=io.StringIO("c\np v\n"), stdout=out)[1](x, x.copy())
+    assert "-0.5" in out.getvalue().splitlines()
+    with pytest.raises(vyre.ProgramError):
+        logarithms[1](x, x.copy())
+    monkeypatch.delenv("VYRE_CHECK")
+    lines = replay(folder, "p v")
+    assert lines[lines.index("(vyre) p v") + 1] == "-0.5"

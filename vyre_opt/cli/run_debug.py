@@ -52,11 +52,11 @@ def _record(folder: str) -> tuple[Path, FaultRecord]:
 
 def new_prompt(module: Module, options: RunOptions) -> Prompt:
     """The prompt of a run; it compiles for `prompt.session.dispatcher`."""
-    prompt = Prompt(module)
+    record = None if options.replay is None else _record(options.replay)[1]
+    prompt = Prompt(module, nan=record is not None and record.kind == "nan")
     session = prompt.session
     session.workgroup, session.local = (_ids(option) for option in (options.workgroup, options.local))
-    if options.replay is not None:
-        _, record = _record(options.replay)
+    if record is not None:
         known = record.workgroup is not None and record.local is not None
         by = Invocation(tuple(record.workgroup or ()), tuple(record.local or ())) if known else None
         session.expected = ExpectedFault(record.place, record.message, by)

@@ -54,18 +54,24 @@ class _Refused(Exception):
 class Prompt(cmd.Cmd):
     """Reads commands from `stdin` at each stop of a session, and writes to `stdout`.
 
-    `module`: what runs, whose lines breakpoints are at.  An end of the input ends the run quietly, as `quit` does.
+    `module`: what runs, whose lines breakpoints are at.  `nan`: see `Session`.  An end of the input ends the run quietly, as `quit` does.
     """
 
     prompt = "(vyre) "
 
-    def __init__(self, module: Module, stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
+    def __init__(
+        self,
+        module: Module,
+        stdin: IO[str] | None = None,
+        stdout: IO[str] | None = None,
+        nan: bool = False,
+    ) -> None:
         super().__init__(stdin=stdin, stdout=stdout)
         # a notebook asks by `input` too, and its sys.stdin is empty
         self.use_rawinput = stdin is None and (sys.stdin.isatty() or "ipykernel" in sys.modules)
         self._echoes = not self.use_rawinput and not self.stdin.isatty()
         self.module = module
-        self.session = Session(self.stop, self.say)
+        self.session = Session(self.stop, self.say, nan=nan)
         self._goal: Goal | None = None
         self._numbers = 0
         ops = (op for program in module.programs.values() for op in program.walk())

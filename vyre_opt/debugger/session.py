@@ -19,6 +19,7 @@ import numpy as np
 
 from ..execution.debug_prints import on_debug_print
 from ..execution.dispatcher import BadInputs, Invocation, ProgramError
+from ..execution.environment import checks_of_environment
 from ..execution.faults import invocation_at
 from ..execution.plans.steps import LaunchStep
 from ..execution.plans.watch import Watch
@@ -258,7 +259,8 @@ class Session:
     """Runs of one call.  `on_stop` gets each stop, and gives what to go on to; `on_print` the lines that programs print.
 
     `workgroup`, `local`: which invocations may be looked at, by their ids along x, y and z, or by linear ones; all where nothing is said.
-    A chosen workgroup runs first, and alone, where programs allow that.
+    A chosen workgroup runs first, and alone, where programs allow that.  `nan`: an op that makes a NaN of none is at fault, as VYRE_CHECK
+    may ask for.
     """
 
     on_stop: Callable[[Stop], Goal]
@@ -268,9 +270,10 @@ class Session:
     breakpoints: list[Breakpoint] = field(default_factory=list)
     watchpoints: list[Watchpoint] = field(default_factory=list)
     expected: ExpectedFault | None = None
+    nan: bool = False
 
     def __post_init__(self) -> None:
-        self.dispatcher = RefDispatcher(observer=self)
+        self.dispatcher = RefDispatcher(observer=self, nan=self.nan or "nan" in checks_of_environment())
         self.watch = StageWatch(self)
         self.goal: Goal | _Return | _LastHit | _LastWrite = First()
         self.focus: int | None = None

@@ -82,4 +82,5 @@ def _check(machine: Machine, frame: Frame, op: Op) -> None:
         message = f"{op.name} of {' and '.join(str(float(value)) for value in values)} is NaN"
     place = f", element {', '.join(map(str, first[1:]))}" if len(first) > 1 else ""
     invocation = machine.invocation_at(frame, int(first[0]))
-    raise machine.fault("nan", op, f"{message}{place}, by {invocation}", help=_CAUSES.get(op.name))
+    help = _CAUSES.get(op.name)
+    raise machine.fault("nan", op, f"{message}{place}, by {invocation}", help=help, by=invocation)

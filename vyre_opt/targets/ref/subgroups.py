@@ -38,12 +38,12 @@ def barrier(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _divergence(machine: Machine, frame: Frame, op: Op, what: str, scope: str) -> Exception:
-    inside, outside = _split_pair(machine, frame, scope)
+    inside, outside = map(machine.invocation, _split_pair(machine, frame, scope))
     return machine.fault(
         "divergence",
         op,
-        f"{what} is reached by only part of a {scope}: by {machine.invocation(inside)}, "
-        f"not by {machine.invocation(outside)}",
+        f"{what} is reached by only part of a {scope}: by {inside}, not by {outside}",
+        by=inside,
         help=f"move it to where all invocations of the {scope} come, out of the divergent if or loop",
     )
 
