@@ -31,7 +31,9 @@ def test_every_op_of_the_table_has_a_program(ops):
     seen |= {op.name for case in ops for func in case.module.funcs.values() for op in func.walk()}
     kernels = {name for name, row in OPS.items() if row.kernel is not None}
     left = set(OPS) - kernels - seen
-    assert left == {"trap", "breakpoint"}, "trap ends a program, as tests of faults have it; a breakpoint is no code"
+    assert left == {"trap", "breakpoint"}, (
+        "trap ends a program, as tests of faults have it; a breakpoint is no code"
+    )
 
 
 def test_one_program_of_each_op(assemble, ops):
