@@ -194,3 +194,62 @@ def test_a_pipeline_of_python_is_joined_past_an_independent_launch() -> None:
         "one_then_two",
         "mid",
     ]
+
+
+PRINTED = """vyre 2
+program @a workgroup(64) {
+  buffer @x : u32[64] read binding(0)
+  buffer @y : u32[64] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i]
+  store %v, @y[%i]
+}
+program @b workgroup(32) {
+  buffer @x : u32[64] read binding(0)
+  buffer @y : u32[64] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i]
+  FAULT
+  store %v, @y[%i]
+}
+program @c workgroup(64) {
+  buffer @x : u32[64] read binding(0)
+  buffer @y : u32[64] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i]
+  %first = eq %i, 0 : u32
+  if %first {
+    debug_print "c %u" %v
+  }
+  store %v, @y[%i]
+}
+pipeline @main {
+  buffer @p : u32[64] read
+  buffer @q : u32[64] read
+  buffer @t : u32[64]
+  buffer @r : u32[64] write
+  buffer @s : u32[64] write
+  launch @a grid(1) (@p, @t)
+  launch @b grid(2) (@q, @r)
+  launch @c grid(1) (@t, @s)
+}
+"""
+
+
+@pytest.mark.parametrize("faults", [False, True])
+def test_what_prints_passes_nothing_that_may_be_at_fault(faults: bool) -> None:
+    """The fault ends a call before the print is reached, in both orders."""
+    text = PRINTED.replace("FAULT", '%low = lt %v, 60 : u32\n  assert %low, "low"' if faults else "")
+    assert moves(text) == (0 if faults else 1)
+    x = np.arange(64, dtype=np.uint32)
+    said: list[list[str]] = []
+    for passes in (None, "launch_fusion"):
+        said.append([])
+        executable = vyre_opt.compile(text, target="ref", passes=passes)
+        try:
+            with vyre_opt.on_debug_print(said[-1].append):
+                executable({"p": x, "q": x})
+        except ProgramError as fault:
+            assert faults, fault
+            assert fault.kind == "assert"
+    assert said[0] == said[1] == ([] if faults else ["c 0"])

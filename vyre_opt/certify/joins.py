@@ -274,6 +274,9 @@ def _change_places(join: Join, moved: Launch, other: Launch) -> Iterator[Obligat
     if sound is not moved and sound is not other:
         yield not_seen(what, "none of both is said to be without faults", [])
         return
+    if prints if sound is moved else other_prints:
+        yield not_seen(what, "a fault of the other one would end what is printed", [])
+        return
     (member,) = _members(join.pipeline, [sound], [join.module.programs[sound.program]])
     yield from _never_faults(member, what)
 

@@ -5,7 +5,7 @@
     launch @c (@t, @z)
 
 A launch may come before another if neither writes what the other touches, they do not both print, and one of them cannot be
-at fault: then the fault that a call tells is the same in both orders.
+at fault, and is not the one that prints: then what a call prints and the fault that it tells are the same in both orders.
 """
 
 from __future__ import annotations
@@ -64,14 +64,18 @@ class LaunchOrder:
         if self._do_print(one.member.program) and self._do_print(other.member.program):
             return Refusal("prints", f"{names} both print")
         if self.sound_one(one, other) is None:
-            return Refusal(
-                "faults", f"{names} may both be at fault, and the earlier fault is the one that is told"
+            why = (
+                "one prints, and the other may be at fault, which ends what is printed"
+                if any(self._do_print(node.member.program) for node in (one, other))
+                else "both may be at fault, and the earlier fault is the one that is told"
             )
+            return Refusal("faults", f"{names}: {why}")
         return None
 
     def sound_one(self, one: LaunchNode, other: LaunchNode) -> LaunchNode | None:
-        """One of two launches that cannot be at fault."""
-        return next((node for node in (one, other) if self._is_sound(node)), None)
+        """One of two launches that cannot be at fault, and prints nothing."""
+        silent = [node for node in (one, other) if not self._do_print(node.member.program)]
+        return next((node for node in silent if self._is_sound(node)), None)
 
     def _is_sound(self, node: LaunchNode) -> bool:
         program = node.member.program
