@@ -19,8 +19,10 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
-from vyre_opt.targets.cpu.compiler import LegalForm, host_code
-from vyre_opt.targets.cpu.jit import Host, compile_object
+from vyre_opt.targets.cpu.compiler import LegalForm
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
+from vyre_opt.targets.cpu.jit import compile_object
 
 INTEGERS = ("add", "mul", "mul_hi", "mul_sat", "add_sat", "abs_diff", "div", "rem", "rotl", "xor")
 FLOATS = ("add", "mul", "div", "rem", "fma", "exp", "exp2", "sin", "pow", "atan2", "tanh")

@@ -33,8 +33,8 @@ import vyre_opt
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.targets.cpu import CpuDispatcher
-from vyre_opt.targets.cpu.compiler import host_code
-from vyre_opt.targets.cpu.jit import Host
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 
 RESULT = Path(__file__).parent / "results" / "pipeline_compile.json"
 COUNT, LANES = 4096, 256

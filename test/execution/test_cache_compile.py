@@ -25,7 +25,8 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.targets.cpu import CpuDispatcher, compiler, object_cache
-from vyre_opt.targets.cpu.jit import Host, compile_object
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.jit import compile_object
 from vyre_opt.targets.cuda import kernels, ptx_cache
 from vyre_opt.targets.cuda.kernels import _compile as compiled
 from vyre_opt.targets.cuda.ptx_options import PtxOptions
@@ -192,10 +193,9 @@ def test_the_version_changes_with_all_that_lowering_imports() -> None:
 
 def test_another_build_of_llvm_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against code of another LLVM under llvmlite's one version, and against what else lies there."""
-    import llvmlite
-
-    monkeypatch.setattr(llvmlite, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(keys, "_folder_of_llvmlite", lambda: str(tmp_path))
     (tmp_path / "binding").mkdir()
+    (tmp_path / "_version.py").write_text("version = '1'")
     seen = set()
     for name in ("none", "libllvmlite.so", "libllvmlite.so", "libllvmlite.so.old", "llvmlite.dll"):
         seen.add(keys.llvm_version.__wrapped__())

@@ -25,7 +25,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.targets import GpuTarget, gpu
 from vyre_opt.targets.cpu import object_cache
-from vyre_opt.targets.cpu.jit import Host
+from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cuda import kernels, ptx_cache
 from vyre_opt.targets.cuda.ptx_options import PtxOptions
 

@@ -20,7 +20,8 @@ from vyre_opt.observers import PROFILERS
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher
 from vyre_opt.targets.cpu.compiler import LegalForm, host_code
-from vyre_opt.targets.cpu.jit import Host, assembly
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.jit import assembly
 from vyre_opt.targets.cuda import CudaDispatcher
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.vyre"))

@@ -22,7 +22,8 @@ from vyre_opt.lowering.host import program as host_program
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.live_values import ValueInMemory
 from vyre_opt.targets.cpu import CpuDispatcher, jit
-from vyre_opt.targets.cpu.compiler import host_code
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 
 LARGEST_FRAME = 64 << 10
 """What docs/architecture.md promises."""
@@ -95,7 +96,7 @@ def parsed(text: str) -> Program:
 
 def frame_of(program: Program) -> int:
     """Bytes of the largest frame of a program's machine code."""
-    host = jit.Host.this()
+    host = Host.this()
     machine = jit._machine(host)
     with llvm.parse_assembly(host_code(legal_program(program, None), {}, host).text) as module:
         options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
@@ -138,7 +139,7 @@ def test_many_ops_that_are_long_code(op: str, dtype: str, count: int, lanes: int
         lines += [f"%v{i + 1} = {op} %v{i}{other} : {kind}" for i in range(count)]
         return "\n".join([*lines, f"store %v{count}, @y[%at] : {kind}\n}}"])
 
-    program, host = parsed(text(lanes)), jit.Host.this()
+    program, host = parsed(text(lanes)), Host.this()
     x = np.random.default_rng(2).integers(1, 100, 32 * lanes).astype(vyre_type(dtype))
     inputs = [x, np.zeros_like(x)]
     (expected,) = dispatcher("ref").dispatch(program, inputs, 1)
@@ -153,7 +154,7 @@ def test_a_program_within_the_budget_keeps_nothing_in_memory() -> None:
 
 
 def test_code_grows_with_the_vectors_and_not_with_their_lanes() -> None:
-    host = jit.Host.this()
+    host = Host.this()
 
     def size(count: int, lanes: int) -> int:
         return len(host_code(legal_program(parsed(vectors(count, lanes)), None), {}, host).text)

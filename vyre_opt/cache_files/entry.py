@@ -31,8 +31,9 @@ OVERHEAD = HEAD_BYTES + SEAL_BYTES
 MAX_ENTRY_BYTES = 256 << 20
 """No entry is larger, so no reader takes more memory, whatever lies in the folder."""
 
-KINDS = ("cpu", "ptx", "tuning", "patterns", "parser")
-"""Object code for this machine, PTX, results of the tuner, automata of patterns, and the parser's tables."""
+KINDS = ("cpu", "ptx", "tuning", "patterns", "parser", "host")
+"""Object code for this machine, PTX, results of the tuner, automata of patterns, the parser's tables, and what LLVM calls this
+machine."""
 
 
 class Damaged(ValueError):

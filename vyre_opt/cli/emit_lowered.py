@@ -97,8 +97,9 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 
 def _for_cpu(module: Module, options: CompileOptions) -> str:
     from ..execution.dispatcher import BackendError, ProgramError
-    from ..targets.cpu.compiler import host_code
-    from ..targets.cpu.jit import Host, assembly
+    from ..targets.cpu.host import Host
+    from ..targets.cpu.host_code import host_code
+    from ..targets.cpu.jit import assembly
 
     host = Host.this(debug_info=options.debug_info)
     parts = []

@@ -126,8 +126,9 @@ class ProgramExecutable(Executable):
             return self._for_gpu(gpu)[0].text
         if self.target != "cpu":
             raise BadInputs(f"{self.target} compiles nothing; compile for cpu or cuda")
-        from ..targets.cpu.compiler import LegalForm, host_code
-        from ..targets.cpu.jit import Host
+        from ..targets.cpu.compiler import LegalForm
+        from ..targets.cpu.host import Host
+        from ..targets.cpu.host_code import host_code
 
         module, program = self._after_passes()
         legal = LegalForm.of(program, module).program

@@ -16,7 +16,7 @@ import click
 
 from vyre_opt.execution.processors import available
 from vyre_opt.targets import cpu
-from vyre_opt.targets.cpu import jit
+from vyre_opt.targets.cpu import host
 
 from .calls import TARGETS, drawn_calls, kind_of
 from .record import Entry, differences, make_entries, read, unmeant, write
@@ -92,7 +92,7 @@ def replay(
     """Make the calls of FILE again, and show what differs, by kinds of calls."""
     cpu.DEFAULT_LEVEL = level
     if machine is not None:
-        jit._this_machine = lambda: CPUS[machine]  # type: ignore[assignment]
+        host._known[:] = [host._names()._replace(cpu=CPUS[machine][0], features=CPUS[machine][1])]
     old = read(file)
     rng = random.Random(seed)
     chosen = rng.sample(old, min(only or len(old), len(old))) if only or shuffle else old

@@ -23,8 +23,10 @@ from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu.compiler import LegalForm, host_code
-from vyre_opt.targets.cpu.jit import Host, compile_object
+from vyre_opt.targets.cpu.compiler import LegalForm
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
+from vyre_opt.targets.cpu.jit import compile_object
 
 from ..op_samples import kernel_counts
 from .header import bytes_of, split_header, text_of, with_header

@@ -12,7 +12,9 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
-from vyre_opt.targets.cpu.jit import LINKS_PER_JIT, Host, compile_object, load
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.jit import LINKS_PER_JIT, compile_object
+from vyre_opt.targets.cpu.linking import load
 
 FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 LIBC = ctypes.CDLL(None)

@@ -15,7 +15,8 @@ import pytest
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.compiler import LegalForm, host_code
 from vyre_opt.targets.cpu.elf_code import ElfCode
-from vyre_opt.targets.cpu.jit import Host, assembly, compile_object
+from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.jit import assembly, compile_object
 
 LINES = """vyre 2
 

@@ -14,7 +14,7 @@ from vyre_opt.execution.arrays import constant
 from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher
-from vyre_opt.targets.cpu.jit import Host
+from vyre_opt.targets.cpu.host import Host
 
 pytestmark = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="makes code for kinds of x86-64"

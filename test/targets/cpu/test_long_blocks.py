@@ -17,7 +17,7 @@ from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.targets.cpu import CpuDispatcher, compiler
 from vyre_opt.targets.cpu.compiler import host_code
-from vyre_opt.targets.cpu.jit import Host
+from vyre_opt.targets.cpu.host import Host
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,16 @@ def llvm_version() -> str:
 
     LLVM itself is not asked, since a run whose code is all in the cache need not load it.
     """
-    import llvmlite
-
-    libraries = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
+    folder = _folder_of_llvmlite()
+    libraries = Path(folder, "binding").glob("*llvmlite.[sd][oyl]*")
     facts = [(status.st_size, status.st_mtime_ns) for status in map(Path.stat, sorted(libraries))]
-    return f"llvmlite {llvmlite.__version__}" + "".join(f", {size} bytes of {time}" for size, time in facts)
+    version = Path(folder, "_version.py").read_text(errors="replace")
+    return f"llvmlite {version}" + "".join(f", {size} bytes of {time}" for size, time in facts)
+
+
+def _folder_of_llvmlite() -> str:
+    """Found without an import of it."""
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("there is no llvmlite", name="llvmlite")
+    return os.path.dirname(spec.origin)

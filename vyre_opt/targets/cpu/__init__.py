@@ -29,7 +29,7 @@ from ...ir.snapshot import Snapshot
 from ...lowering.common.row_major import extent_words, has_rows
 from ...observers import OBSERVERS, tells_perf
 from .compiler import LegalForm, compile_program
-from .jit import Host
+from .host import Host
 from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
@@ -67,9 +67,10 @@ class CpuDispatcher(Target):
             raise BadInputs(f"the optimisation level is 0 to 3, not {opt}")
         self.workers = workers or available()
         self.level = opt
-        self.host = Host.this(opt, wants_debug_info(tells_perf()) if debug_info is None else debug_info)
-        self.has_debug_info = self.host.debug_info
         self.store = default_store() if cache else None
+        wants_lines = wants_debug_info(tells_perf()) if debug_info is None else debug_info
+        self.host = Host.this(opt, wants_lines, self.store)
+        self.has_debug_info = self.host.debug_info
         self.compilations = new_log()
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""

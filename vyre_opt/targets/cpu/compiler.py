@@ -13,23 +13,19 @@ from ...execution.cache.compilations import Compilation, fetch
 from ...execution.cache.keys import called_fingerprints, line_table_key
 from ...execution.cache.store import Store
 from ...execution.dispatcher import ProgramError
-from ...execution.faults import fault
 from ...execution.limits import compiling
-from ...ir.diagnostics import DiagnosticError, spelling_at
-from ...ir.ops import SUBGROUP_SIZE
+from ...ir.diagnostics import DiagnosticError
 from ...ir.program import Module, Program
 from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.legalization import legal_program
-from ...lowering.host.live_values import BUDGET, TooManyLive
-from ...lowering.host.program import UnloweredKernel, lower
-from ...lowering.host.segment_emitter import DivergentBarrier
 from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
+from ...worker import import_module
 from . import object_cache
-from .debuggers import load_for_debuggers
-from .jit import Host, LoadedFunction, compile_object, load
+from .host import Host
+from .linking import LoadedFunction, load
 
-__all__ = ["LegalForm", "ObjectCode", "compile_program", "host_code"]
+__all__ = ["LegalForm", "ObjectCode", "compile_program"]
 
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
@@ -78,42 +74,6 @@ class LegalForm:
             raise ProgramError("limit", error.diagnostics[0]) from None
 
 
-def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
-    """The LLVM IR of a legal program, for encoded values of its specialization constants."""
-    try:
-        return lower(program, specs, host.triple, host.layout, host.features, host.debug_info)
-    except UnloweredKernel as kernel:
-        raise fault(
-            "kernel",
-            program,
-            kernel.op,
-            f"the named kernel {kernel.op.name} is not lowered as it is",
-            help="run the pass expand_kernels first; it writes the kernel out at a schedule",
-        ) from None
-    except DiagnosticError as error:
-        raise ProgramError("limit", error.diagnostics[0]) from None
-    except TooManyLive as error:
-        peak = error.peak
-        at = peak.op or next(iter(program.body.ops))
-        raise fault(
-            "limit",
-            program,
-            at,
-            f"the values that are live here take {peak.size} bytes for the {SUBGROUP_SIZE} lanes of a subgroup, "
-            f"more than the {BUDGET} that the cpu target keeps beside those it can store",
-            help="carry less around loops and out of branches, or keep it in "
-            f"{spelling_at(at.loc).workgroup_memory}",
-        ) from None
-    except DivergentBarrier as barrier:
-        raise fault(
-            "divergence",
-            program,
-            barrier.op,
-            f"this {barrier.op.name} has a barrier inside, and may go different ways for those that meet there",
-            help="move the barrier out of it, or make all of the barrier's scope agree on the way",
-        ) from None
-
-
 def compile_program(
     form: LegalForm,
     specs: Mapping[str, Any],
@@ -153,10 +113,18 @@ def _compile_once(
 
         def loaded(object_file: bytes) -> LoadedFunction:
             if host.debug_info:
+                import_module(f"{__package__}.debuggers")
+                from .debuggers import load_for_debuggers
+
                 return load_for_debuggers(object_file, ENTRY, form.program.name)
             return load(object_file, ENTRY)
 
         def compile() -> tuple[bytes, ObjectCode]:
+            import_module(f"{__package__}.host_code")
+            import_module(f"{__package__}.jit")
+            from .host_code import host_code
+            from .jit import compile_object
+
             with compiling():
                 code = host_code(form.program, specs, host)
                 object_file = compile_object(code.text, host)

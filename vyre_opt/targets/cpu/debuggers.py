@@ -11,7 +11,7 @@ import warnings
 from ...lowering.common.llvm_worker import LLVM, on_llvm
 from ...observers import tells_perf
 from .elf_code import ElfCode
-from .jit import Library, LoadedFunction
+from .linking import Library, LoadedFunction
 from .perf import tell_perf
 
 __all__ = ["load_for_debuggers"]

@@ -10,7 +10,9 @@ from ...execution.cache.keys import compile_key, line_table_key, text_key
 from ...execution.cache.store import Store
 from ...ir.program import Module, Program
 from ...lowering.host.abi import HostCode
-from .jit import Host, Library, compile_object, link
+from ...worker import import_module
+from .host import Host
+from .linking import NO_ADDRESSES, Library, link
 
 __all__ = ["decode", "encode", "key_of", "link_text"]
 
@@ -21,18 +23,26 @@ def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], ho
     return compile_key(program, module, specs, (*_target(host), *lines))
 
 
-def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> Library:
-    """LLVM IR that belongs to no program, from the store or compiled now, linked into this process."""
+def link_text(
+    text: str, host: Host, store: Store, symbols: Sequence[str], addresses: Mapping[str, int] = NO_ADDRESSES
+) -> Library:
+    """LLVM IR that belongs to no program, from the store or compiled now, linked into this process.
+
+    `addresses`: see `link`.
+    """
 
     def compile() -> tuple[bytes, Library]:
+        import_module(f"{__package__}.jit")
+        from .jit import compile_object
+
         object_file = compile_object(text, host)
-        return object_file, link(object_file, *symbols)
+        return object_file, link(object_file, symbols, addresses)
 
     return fetch(
         store,
         "cpu",
         lambda: text_key(text, _target(host)),
-        lambda object_file: link(object_file, *symbols),
+        lambda object_file: link(object_file, symbols, addresses),
         compile,
         new_log(),
         symbols[0],

@@ -26,7 +26,9 @@ from ...execution import output_memory
 from ...execution.cache.store import default_store
 from ...execution.processors import MAX_THREADS, available
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
-from . import jit, object_cache
+from . import object_cache
+from .host import Host
+from .linking import LoadedFunction
 from .thread_pool_ir import (
     ARGS,
     CODE,
@@ -164,7 +166,7 @@ class Job:
         self.begin(first, last - first, workers_only=True, least=last - first)
         self.words[END] = self.words[self.ranges + END_OF] = last
 
-    def run(self, loaded: jit.LoadedFunction, first: int, last: int) -> None:
+    def run(self, loaded: LoadedFunction, first: int, last: int) -> None:
         """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""
         words = self.words
         loaded.call(words[ARGS], first, last, words[SCRATCH], words[RECORDS])
@@ -252,11 +254,12 @@ def _library() -> Any:
     """The pool's machine code: addresses by symbol.  It is never unloaded, since threads are running in it."""
     with _LOCK:
         if not _libraries:
-            host = jit.Host.this(1)
+            store = default_store()
+            host = Host.this(1, store=store)
             text, symbols = worker_ir(host.triple, host.layout), _WORK_SYMBOLS
             if sys.platform == "linux":
                 text, symbols = text + linux_ir(host.triple), (*_WORK_SYMBOLS, *_LINUX_SYMBOLS)
-            _libraries.append(object_cache.link_text(text, host, default_store(), symbols))
+            _libraries.append(object_cache.link_text(text, host, store, symbols))
         return _libraries[0]
 
 

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from ...execution import output_memory
-from .jit import LoadedFunction
+from .linking import LoadedFunction
 from .thread_pool import SPIN_NS, Job, memory_code, thread_pool, work_function
 from .thread_pool_ir import GROUP_BYTES
 

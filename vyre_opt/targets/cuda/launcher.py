@@ -31,7 +31,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..cpu import jit
+from ...execution.cache.store import default_store
+from ..cpu.host import Host
+from ..cpu.object_cache import link_text
 from . import libcuda
 from .device import Device
 from .steps import Argument, Clear, Copy, KernelLaunch, Step, slot
@@ -422,12 +424,14 @@ _FOREVER: list[Any] = []
 @cache
 def _compiled() -> _MethodDef:
     """The compiled function as Python wants it."""
-    text = _TEXT
+    text, addresses = _TEXT, dict[str, int]()
     for name in (*_PYTHON, *_DRIVER):
         function = getattr(ctypes.pythonapi if name in _PYTHON else libcuda.library(), name)
-        address = ctypes.cast(function, ctypes.c_void_p).value
-        text = text.replace(f"${name}(", f"inttoptr (i64 {address} to ptr)(")
-    library = jit.link(jit.compile_object(text, jit.Host.this(1)), "vyre_launch")
+        addresses[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
+        # a variable, as far as LLVM knows: the linker puts the function there, whatever its type
+        text = text.replace(f"${name}(", f"@{name}(") + f"@{name} = external global i8\n"
+    store = default_store()
+    library = link_text(text, Host.this(1, store=store), store, ["vyre_launch"], addresses)
     method = _MethodDef(b"launch", library["vyre_launch"], METH_FASTCALL, None)
     _FOREVER.append((method, library))
     return method
