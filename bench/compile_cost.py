@@ -59,7 +59,7 @@ program @p workgroup(64) {{
 
 def for_cpu(module: Module) -> None:
     host = Host.this()
-    compile_object(host_code(LegalForm.of(module.programs["p"], module).program, {}, host).text, host)
+    compile_object(host_code(LegalForm(module.programs["p"], module).program, {}, host).text, host)
 
 
 def for_gpu(module: Module) -> None:

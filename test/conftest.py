@@ -24,6 +24,7 @@ from support.tools import run_tool
 from support.unchecked_results import unchecked_results as unchecked
 
 from vyre_opt.execution import dispatcher as dispatcher_module
+from vyre_opt.execution.cache import ir_results
 
 Ran = subprocess.CompletedProcess
 CAMPAIGNS = Path(__file__).parent / "campaign"
@@ -73,6 +74,12 @@ def unchecked_results() -> Iterator[None]:
     """Passes keep wrong results, for tests of what else notices them."""
     with unchecked():
         yield
+
+
+@pytest.fixture(autouse=True)
+def passes_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes make is not taken from the cache, in this process: tests replace their functions, and count their work."""
+    monkeypatch.setattr(ir_results, "is_enabled", False)
 
 
 @pytest.fixture

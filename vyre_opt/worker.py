@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import importlib.util
 import os
 import threading  # whichever thread imports it first is its main thread
 from _thread import RLock, allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import ModuleSpec
 from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-__all__ = ["Worker", "import_module", "interruptible"]
+__all__ = ["Worker", "find_module", "import_module", "interruptible"]
 
 T = TypeVar("T")
 
@@ -160,6 +162,11 @@ _IMPORTS = Worker()
 def import_module(name: str) -> ModuleType:
     """A module by its whole name; an exception of a signal does not end its import."""
     return _IMPORTS.call(partial(importlib.import_module, name))
+
+
+def find_module(name: str) -> ModuleSpec | None:
+    """Where a module is that need not be imported; an exception of a signal does not end the search."""
+    return _IMPORTS.call(partial(importlib.util.find_spec, name))
 
 
 def interruptible(function: Callable[[], T]) -> T:

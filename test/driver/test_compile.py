@@ -144,7 +144,7 @@ def test_named_kernels_are_expanded_where_they_must_be(target: str) -> None:
 @pytest.mark.usefixtures("own_cache")
 def test_it_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls, and another compilation of the same text, find what the first call compiled."""
-    from vyre_opt.targets.cpu import compiler
+    from vyre_opt.targets.cpu import host_code as compiler
 
     lowered: list[Program] = []
     lower = compiler.lower

@@ -69,7 +69,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("VYRE_CACHE_DIR", str(path))
         patch.setattr(tables, "compile_grammar", _compile_grammar)
         use_cache()
-    assert check(Store(path)) == (len(FACTORS) + 1, [])
+    whole, damaged = check(Store(path))
+    assert whole > len(FACTORS) + 1  # the tables, and what LLVM calls this machine among others
+    assert not damaged
     yield path
     tables.load.cache_clear()
 
@@ -191,7 +193,8 @@ def test_a_fault_is_noticed(case: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         return "cpu", content[64:-32]
 
     root, _ = case
-    seven, nine = sorted(root.glob("compiled-1/*/*"))[:2]
+    entries = sorted(root.glob("compiled-1/*/*"))
+    seven, nine = [path for path in entries if path.read_bytes()[8:12] == b"cpu\0"][:2]
     content = seven.read_bytes()
     seven.write_bytes(nine.read_bytes())
     nine.write_bytes(content)

@@ -78,7 +78,7 @@ def test_compile_bombs_are_refused_on_the_cpu(op: str, dtype: str, count: int) -
 
 def test_the_error_is_at_the_op_that_passes_the_ceiling() -> None:
     module = program("div", "u64", 100)
-    set_ceiling(compile_cost(LegalForm.of(module.programs["p"], module).program, {}, HOST) // 2000)
+    set_ceiling(compile_cost(LegalForm(module.programs["p"], module).program, {}, HOST) // 2000)
     error = refusal_on_cpu(module)
     assert error.loc is not None
     assert error.loc.source.text[error.loc.start : error.loc.end] == "%v50 = div %v49, %w : u64"

@@ -79,7 +79,7 @@ def asm_of(text: str, name: str = "lines.vyre", debug_info: bool = True) -> str:
     module, host = parse(text, name), Host.this(debug_info=debug_info)
 
     def code(program: Program) -> str:
-        legal = LegalForm.of(program, module).program
+        legal = LegalForm(program, module).program
         return END_OF_CODE.split(assembly(host_code(legal, program.spec_defaults, host).text, host))[0]
 
     return "\n".join(map(code, module.programs.values()))

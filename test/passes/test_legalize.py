@@ -43,7 +43,7 @@ def code(module: Module, target: str) -> list[str]:
         units = [Unit(program, module, program.spec_defaults) for program in module.programs.values()]
         return [lower(units, gpu("sm_90a"), "trap").text]
     return [
-        host_code(LegalForm.of(program, module).program, program.spec_defaults, Host.this()).text
+        host_code(LegalForm(program, module).program, program.spec_defaults, Host.this()).text
         for program in module.programs.values()
     ]
 

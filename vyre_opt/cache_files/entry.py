@@ -31,9 +31,9 @@ OVERHEAD = HEAD_BYTES + SEAL_BYTES
 MAX_ENTRY_BYTES = 256 << 20
 """No entry is larger, so no reader takes more memory, whatever lies in the folder."""
 
-KINDS = ("cpu", "ptx", "tuning", "patterns", "parser", "host")
-"""Object code for this machine, PTX, results of the tuner, automata of patterns, the parser's tables, and what LLVM calls this
-machine."""
+KINDS = ("cpu", "ptx", "tuning", "patterns", "parser", "host", "ir", "version")
+"""Object code for this machine, PTX, results of the tuner, automata of patterns, the parser's tables, what LLVM calls this
+machine, what passes make of programs, and the hash of the sources of this package."""
 
 
 class Damaged(ValueError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..driver import recording
+from ..driver import recording_folder
 from ..driver.binding import CallSyntax, check_names
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
@@ -65,7 +65,7 @@ def disable_cache() -> None:
 
 def record_faults(folder: str) -> None:
     """From now on, keep calls of this process that fault."""
-    os.environ[recording.VARIABLE] = folder
+    os.environ[recording_folder.VARIABLE] = folder
 
 
 def compile_entry(

@@ -21,16 +21,17 @@ from ..ir.program import Module, Program
 from ..ir.tracebacks import public
 from ..rewriting.cloning import copy_for
 from ..specialization.binding import fix_types
+from ..worker import import_module
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs, Passes
-from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
-from .recording import new_recorder
+from .recording_folder import recording_folder
 
 if TYPE_CHECKING:
     from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
     from .limited import LimitedExecutable
+    from .pipeline import PipelineExecutable
 
 __all__ = ["compile", "compile_module", "module_of", "run"]
 
@@ -156,15 +157,28 @@ def compile_module(
     set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
     if debug_info:
         target = as_target(shared_dispatcher(target)).with_debug_info()
-    kind = PipelineExecutable if isinstance(item, Pipeline) else ProgramExecutable
+    kind = _pipeline_executable() if isinstance(item, Pipeline) else ProgramExecutable
     executable = kind(copy, item.name, target, syntax)
-    executable.recorder = new_recorder(copy, item.name)
+    if recording_folder():
+        import_module("vyre_opt.driver.recording")
+        from .recording import new_recorder
+
+        executable.recorder = new_recorder(copy, item.name)
     executable.transform(passes, bisect)
     return executable
 
 
+def _pipeline_executable() -> type[PipelineExecutable]:
+    import_module("vyre_opt.driver.pipeline")
+    from .pipeline import PipelineExecutable
+
+    return PipelineExecutable
+
+
 def module_of(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
+    for name in ("ir.verifier", "mlir.file_kind", "syntax.parser"):
+        import_module(f"vyre_opt.{name}")
     from ..ir.bounded_read import read_file
     from ..ir.diagnostics import Source, decode
     from ..ir.verifier import check

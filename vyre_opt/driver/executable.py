@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..execution.array_backend import ArrayBackend, Operand, is_torch
 from ..execution.arrays import kind_of
 from ..execution.bound_call import BoundCall, bind
-from ..execution.debug_prints import on_debug_print
+from ..execution.cache.ir_results import ir_result
 from ..execution.dispatcher import (
     BackendError,
     BadInputs,
@@ -23,7 +23,7 @@ from ..execution.dispatcher import (
     Scratch,
     shared_dispatcher,
 )
-from ..execution.limits import LimitError, compiling
+from ..execution.limits import compiling
 from ..execution.params import NO_PARAMS, param_words, value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.watch import Times, Watch
@@ -33,21 +33,21 @@ from ..execution.target import as_target
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import length_key
 from ..ir.program import Buffer, Dim3, Module, Op
+from ..ir.shapes import has_slices
 from ..ir.types import DataType
 from ..rewriting.core_form import core_module
-from ..slices.schedule import has_slices
+from ..worker import import_module
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
-from .call_report import CallReport, call_report
 from .in_place_arrays import in_place_operands
 from .launch_rewrites import LaunchRewrites
+from .pass_pipeline import Passes, PassPipeline
 from .placement import array_backend_of
 from .plans import remember
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
-    from ..passes.manager import PassManager
-    from ..passes.registry import Pass
+    from .call_report import CallReport
     from .recording import Recorder
 
 __all__ = ["Executable", "Grid", "Inputs", "Passes"]
@@ -60,9 +60,6 @@ MAX_KEPT_BYTES = 1 << 30
 
 ROUNDS, SECONDS = 21, 0.25
 """Runs of `time`, or as many as begin within so many seconds."""
-
-Passes = str | Sequence["str | Pass"] | None
-"""A pipeline of passes, as text or as a list of passes, each as text too."""
 
 
 class Executable(ABC):
@@ -86,10 +83,10 @@ class Executable(ABC):
         """What keeps calls that fault; None where nobody asks for that."""
         self._scheduled: set[str] = set()
         """The programs that are those of named kernels."""
-        self._passes_of_slices: PassManager | None = None
+        self._passes_of_slices: PassPipeline | None = None
+        """What runs when lengths of rows are known."""
         self._lowers_on_ref = False
         """Whether a caller named the passes of slices, so that the interpreter runs what they make."""
-        """What runs when lengths of rows are known."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         """By what calls with like arguments have in common."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
@@ -249,6 +246,9 @@ class Executable(ABC):
         rounds: Sequence[Times] = (),
     ) -> CallReport:
         """See `report` and `time`; `arguments`: see `arguments`; `rounds`: the times of runs of the same call."""
+        import_module("vyre_opt.driver.call_report")
+        from .call_report import call_report
+
         words = self.param_words(params)
         backend, named, _ = self._operands(arguments)
         if rounds:
@@ -261,6 +261,8 @@ class Executable(ABC):
 
     def rounds(self, arguments: Sequence[Any], grid: Grid, params: Mapping[str, Any] | None) -> list[Times]:
         """The times of some runs, without those of the first, which compiles."""
+        from ..execution.debug_prints import on_debug_print
+
         rounds: list[Times] = []
         with on_debug_print(lambda line: None):
             self.run(arguments, grid, params=params)
@@ -466,53 +468,65 @@ class Executable(ABC):
         Before the first call only.  `bisect`: leaves out executions of passes.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
-        from ..ir.verifier import check
-        from ..kernels.expansion import is_of_plugin
-        from ..passes.manager import PassManager
-        from ..passes.registry import BUILTIN, PassError, PassRefused
-
-        if passes:
-            try:
-                manager = PassManager(passes, target=self.schedules_for, bisect=bisect)
-            except PassRefused as error:
-                raise LimitError("plugins", False, str(error)) from None
-            except PassError as error:
-                raise BadInputs(str(error)) from None
-            legalizations = [running.name for running in manager.passes if running.is_legalization]
-            if legalizations:
-                raise BadInputs(f"{legalizations[0]} is for vyre-opt; a target runs it by itself")
-            # those of this package are held to what they report by tests, and verifying once is enough
-            manager.verify_each = any(running.name not in BUILTIN for running in manager.passes)
-            program = self.module.programs.get(self.name)
-            if program is not None and bisect is None and has_slices(program):
-                self._passes_of_slices = manager
-                self._lowers_on_ref = any(running.name == "lower_slices" for running in manager.passes) and (
-                    passes != "default"
-                )
-            else:
-                manager.run(self.module)
-            check(self.module)
-        self.module = core_module(self.module)
+        store = as_target(self.dispatcher).store
+        pipeline = PassPipeline(passes, self.schedules_for, store, bisect)
         native = self.target == "ref"
-        self._scheduled = {name for name, _ in _kernels(self.module)}
-        kernels = [op for _, op in _kernels(self.module) if not native or is_of_plugin(op.name)]
-        if not kernels:
-            return
-        expansion = f"expand_kernels{{native={str(native).lower()}}}"
-        result = PassManager(expansion, target=self.schedules_for).run(self.module)
-        reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
-        errors = [
-            Diagnostic("error", f"program @{name}: {reasons.get(id(op.loc), op.name)}", op.loc)
-            for name, op in _kernels(self.module)
-            if op in kernels
-        ]
-        if errors:
-            raise DiagnosticError(errors)
+        program = self.module.programs.get(self.name)
+        if passes and bisect is None and program is not None and has_slices(program):
+            self._passes_of_slices = pipeline
+            if pipeline.store is None:
+                pipeline.manager  # noqa: B018  what is wrong with it is said now
+            self._lowers_on_ref = native and pipeline.lowers_slices_by_name
+        has_run = not passes or self._passes_of_slices is not None
+
+        def make() -> tuple[Module, list[str]]:
+            return _transformed(self.module, None if has_run else pipeline, native, self.schedules_for)
+
+        options = passes, has_run, native, self.schedules_for
+        self.module, scheduled = ir_result(pipeline.store, "transform", options, (self.module,), make)
+        self._scheduled = set(scheduled)
 
     @property
     def schedules_for(self) -> str:
         """What schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
         return as_target(self.dispatcher).schedules
+
+
+def _transformed(
+    module: Module, pipeline: PassPipeline | None, native: bool, target: str
+) -> tuple[Module, list[str]]:
+    """The module after passes and expansions, and which of its programs were those of named kernels.
+
+    `native`: kernels of this package stay as they are.
+    """
+    if pipeline is not None:
+        import_module("vyre_opt.ir.verifier")
+        from ..ir.verifier import check
+
+        pipeline.manager.run(module)
+        check(module)
+    module = core_module(module)
+    scheduled = sorted({name for name, _ in _kernels(module)})
+    if not scheduled:
+        return module, scheduled
+    import_module("vyre_opt.passes.manager")
+    from ..kernels.expansion import is_of_plugin
+    from ..passes.manager import PassManager
+
+    kernels = [op for _, op in _kernels(module) if not native or is_of_plugin(op.name)]
+    if not kernels:
+        return module, scheduled
+    expansion = f"expand_kernels{{native={str(native).lower()}}}"
+    result = PassManager(expansion, target=target).run(module)
+    reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
+    errors = [
+        Diagnostic("error", f"program @{name}: {reasons.get(id(op.loc), op.name)}", op.loc)
+        for name, op in _kernels(module)
+        if op in kernels
+    ]
+    if errors:
+        raise DiagnosticError(errors)
+    return module, scheduled
 
 
 def _kernels(module: Module) -> list[tuple[str, Op]]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..execution.bound_call import BoundCall
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.environment import chosen_target
 from ..execution.params import value_as_passed
 from ..execution.signatures import SIGNATURES, guard_of
-from .call_report import CallReport
+from ..worker import import_module
 from .executable import Executable, Grid
-from .machine_target import MachineTarget
 from .placement import any_on_gpu
 from .plans import remember
+
+if TYPE_CHECKING:
+    from .call_report import CallReport
 
 __all__ = ["InPlace"]
 
@@ -107,6 +109,9 @@ class InPlace:
         if machine is None:
             executable = self.executable(arrays)
         else:
+            import_module("vyre_opt.driver.machine_target")
+            from .machine_target import MachineTarget
+
             executable = self._compile(MachineTarget(machine))
             if any_on_gpu(arrays):
                 raise BadInputs(

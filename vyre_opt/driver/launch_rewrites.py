@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..analysis.refusal import Refusal
 from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, FormDecision, LaunchStep, RepeatStep
 from ..execution.target import Target
-from ..fusion.group_count import GroupCount, groups_param
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
-from ..scheduling.launch_forms import LaunchForms, LaunchSite, Rewritten
-from .slice_lengths import SliceLengths
+from ..ir.shapes import has_slices
+from ..worker import import_module
+from .pass_pipeline import PassPipeline
 
 if TYPE_CHECKING:
-    from ..passes.manager import PassManager
+    from ..scheduling.launch_forms import LaunchForms, LaunchSite, Rewritten
+    from .slice_lengths import SliceLengths
 
 __all__ = ["LaunchRewrites"]
-
-_AS_PARAMS = (GroupCount(None, {}), GroupCount(None, {}, "y"))
 
 
 class LaunchRewrites:
@@ -37,12 +36,28 @@ class LaunchRewrites:
         self,
         module: Module,
         scheduled: Collection[str] = (),
-        of_slices: PassManager | None = None,
+        of_slices: PassPipeline | None = None,
         on_ref: bool = False,
     ) -> None:
         self._programs = {each for name, each in module.programs.items() if name not in scheduled}
-        self._forms, self._slices = LaunchForms(), SliceLengths(module, of_slices)
+        self._module, self._of_slices_pipeline = module, of_slices
         self._on_ref = on_ref
+
+    # what rewrites is imported where there is something to rewrite: of most programs for the cpu there is nothing
+
+    @cached_property
+    def _forms(self) -> LaunchForms:
+        import_module("vyre_opt.scheduling.launch_forms")
+        from ..scheduling.launch_forms import LaunchForms
+
+        return LaunchForms()
+
+    @cached_property
+    def _slices(self) -> SliceLengths:
+        import_module("vyre_opt.driver.slice_lengths")
+        from .slice_lengths import SliceLengths
+
+        return SliceLengths(self._module, self._of_slices_pipeline)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""
@@ -77,6 +92,8 @@ class LaunchRewrites:
         return made
 
     def _of_slices(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        if not has_slices(step.program):
+            return step
         lowered = self._slices.of(step.program, _shapes(step, buffers), step.grid, target.schedules)
         if lowered is None:
             return step
@@ -89,6 +106,8 @@ class LaunchRewrites:
     def _coarse(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         if target.bounds == "clamp":  # an index of a vector would be clamped as a whole
             return _decided(step, "refused", "accesses out of bounds are moved into them, each by itself")
+        from ..analysis.refusal import Refusal
+
         coarse = self._forms.coarse(_site(step, buffers, target), step.grid)
         if isinstance(coarse, Refusal):
             return _decided(step, "refused", f"stays as written: {coarse.message}", coarse.loc)
@@ -118,6 +137,10 @@ class LaunchRewrites:
         )
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        if not any("atomic" in op.definition.effects for op in step.program.walk()):
+            return step
+        from ..analysis.refusal import Refusal
+
         counting = self._forms.counting(_site(step, buffers, target), step.grid)
         if counting is None:
             return step
@@ -141,8 +164,13 @@ def _decided(step: LaunchStep, kind: str, message: str, loc: Location | None = N
 
 
 def _site(step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchSite:
+    import_module("vyre_opt.scheduling.launch_forms")
+    from ..fusion.group_count import GroupCount
+    from ..scheduling.launch_forms import LaunchSite
+
     shapes, on_gpu = _shapes(step, buffers), bool(target.architecture)
-    return LaunchSite(step.program, shapes, _AS_PARAMS, target.workers, on_gpu, step.neighbours.count)
+    counts = GroupCount(None, {}), GroupCount(None, {}, "y")
+    return LaunchSite(step.program, shapes, counts, target.workers, on_gpu, step.neighbours.count)
 
 
 def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]:
@@ -153,6 +181,8 @@ def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]
 
 def _relaunched(step: LaunchStep, program: Program, grid: Dim3) -> LaunchStep:
     """The launch over another grid, of a program that is told how many workgroups there were."""
+    from ..fusion.group_count import groups_param
+
     words = dict(zip(sorted(step.program.params), step.params, strict=True))
     told = {groups_param(step.program, axis): count for axis, count in zip("xy", step.grid, strict=False)}
     words |= {name: count for name, count in told.items() if name in program.params}

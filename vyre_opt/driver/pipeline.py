@@ -18,13 +18,13 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.grids import GridCall, length_key, params_of
 from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
+from ..ir.shapes import has_slices
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..rewriting.cloning import copy_module
-from ..slices.schedule import has_slices
+from ..worker import import_module
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, Passes
 from .pipeline_plan import make_plan
-from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
@@ -143,16 +143,23 @@ class PipelineExecutable(Executable):
             return self
         module, passes = self._written
         equal = _equal_lengths(self.signature.buffers, lengths)
-        rows = fixed_rows(module, module.pipelines[self.name], lengths)
+        if any(map(has_slices, module.programs.values())):
+            import_module("vyre_opt.driver.slice_lengths")
+            from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
+
+            rows, most = fixed_rows(module, module.pipelines[self.name], lengths), MOST_LENGTHS
+        else:
+            rows, most = {}, MAX_VARIANTS
         if not equal and not rows:
             return self
         key = equal, tuple((name, *shapes.items()) for name, shapes in rows.items())
         if key not in self._variants:
-            if len(self._variants) >= (MOST_LENGTHS if rows else MAX_VARIANTS):
+            if len(self._variants) >= (most if rows else MAX_VARIANTS):
                 return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
             _set_sizes(variant.pipeline, equal)
-            fix_rows(variant.module, variant.pipeline, rows)
+            if rows:
+                fix_rows(variant.module, variant.pipeline, rows)
             Executable.transform(variant, passes)
             variant.signature = self.signature
             self._variants[key] = variant

@@ -131,7 +131,7 @@ class ProgramExecutable(Executable):
         from ..targets.cpu.host_code import host_code
 
         module, program = self._after_passes()
-        legal = LegalForm.of(program, module).program
+        legal = LegalForm(program, module).program
         return host_code(legal, program.spec_defaults, Host.this(debug_info=self._has_debug_info)).text
 
     def ptx(self, gpu: str | None = None) -> str:
@@ -150,9 +150,8 @@ class ProgramExecutable(Executable):
         """The program and its module; one with slices for rows of any length, since passes wait for those of a call."""
         if self._passes_of_slices is None:
             return self.module, self.program
-        copy = copy_for(self.module, self.program)
-        self._passes_of_slices.run(copy)
-        return copy, copy.programs[self.name]
+        made = self._passes_of_slices.result(copy_for(self.module, self.program))
+        return made, made.programs[self.name]
 
     def _for_gpu(self, gpu: str | None) -> tuple[LoweredModule, GpuTarget]:
         import_module("vyre_opt.lowering.nvptx.kernel")

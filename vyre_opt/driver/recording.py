@@ -12,7 +12,6 @@ this waits for each call.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -40,6 +39,7 @@ from ..ir.scopes import BufferName, LocalName, Scope, ScopedLocation, ValueName
 from ..ir.spelling import PYTHON, VYRE
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
+from .recording_folder import recording_folder
 
 __all__ = [
     "FaultRecord",
@@ -50,7 +50,6 @@ __all__ = [
     "restore_places",
 ]
 
-VARIABLE = "VYRE_RECORD"
 MAX_BYTES = 1 << 30
 """Of the inputs of a call; those of a larger one are not copied."""
 MAX_RECORDS = 16
@@ -92,8 +91,8 @@ class FaultRecord:
 
 def new_recorder(module: Module, name: str) -> Recorder | None:
     """The recorder of a program or a pipeline of a module, before its passes; None where nobody asks for one."""
-    folder = os.environ.get(VARIABLE)
-    return Recorder(Path(folder).absolute(), copy_module(module), name) if folder else None
+    folder = recording_folder()
+    return Recorder(folder, copy_module(module), name) if folder else None
 
 
 class Recorder:

@@ -11,18 +11,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import DiagnosticError
 from ..ir.grids import fold, length_key, lengths_by_dimension
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
+from ..ir.shapes import has_slices
 from ..kernels.targets import slice_machine, widest_cluster
 from ..rewriting.cloning import copy_for
-from ..slices.schedule import has_slices, slice_schedule, with_open_extents
-
-if TYPE_CHECKING:
-    from ..passes.manager import PassManager
+from ..slices.schedule import slice_schedule, with_open_extents
+from .pass_pipeline import PassPipeline
 
 __all__ = ["MOST_LENGTHS", "SliceLengths", "fix_rows", "fixed_rows"]
 
@@ -33,10 +31,10 @@ MOST_UNTAKEN = 4
 
 
 class SliceLengths:
-    """`manager`: the passes of the programs of a module; None for lower_slices alone."""
+    """`pipeline`: the passes of the programs of a module; None for lower_slices alone."""
 
-    def __init__(self, module: Module, manager: PassManager | None) -> None:
-        self._module, self._manager = module, manager
+    def __init__(self, module: Module, pipeline: PassPipeline | None) -> None:
+        self._module, self._pipeline = module, pipeline
         self._has_slices = cache(has_slices)
         self._lowered: dict[Program, dict[object, Program | None]] = {}
         self._of_launches: dict[Program, dict[object, Program]] = {}
@@ -95,13 +93,11 @@ class SliceLengths:
         return made.get(key)
 
     def _lower(self, program: Program, of_lengths: Program, target: str) -> Program:
-        from ..passes.manager import PassManager
-
         copy = copy_for(self._module, program)
         item = copy.programs[program.name]
         item.buffers, item.grid = of_lengths.buffers, of_lengths.grid
-        (self._manager or PassManager("lower_slices,vectorize_access", target=target)).run(copy)
-        return copy.programs[program.name]
+        pipeline = self._pipeline or PassPipeline("lower_slices,vectorize_access", target, None)
+        return pipeline.result(copy).programs[program.name]
 
 
 def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:

@@ -192,6 +192,7 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     BackendError for a target that this build or this machine does not have.
     """
     if name not in TARGETS:
+        import_module("vyre_opt.syntax.synonyms")
         from ..syntax.synonyms import advice
 
         hint = advice(str(name), "run_target", TARGETS)

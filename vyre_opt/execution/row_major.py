@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir.program import Buffer, Program
-from ..lowering.common.row_major import extent_words, flat_buffer, has_rows
+from ..ir.shapes import has_rows
+from ..worker import import_module
 from .inputs import check_inputs, input_name
 from .plans.steps import AnyStep, LaunchStep, PipelinePlan, RepeatStep
 from .shapes import argument_shape, array_of
@@ -25,6 +26,9 @@ def row_major_plan(plan: PipelinePlan) -> PipelinePlan:
         has_rows(program) for program in _programs(plan.steps)
     ):
         return plan
+    import_module("vyre_opt.lowering.common.row_major")
+    from ..lowering.common.row_major import flat_buffer
+
     buffers = {name: flat_buffer(buffer) for name, buffer in plan.buffers.items()}
     return replace(
         plan,
@@ -35,6 +39,8 @@ def row_major_plan(plan: PipelinePlan) -> PipelinePlan:
 
 
 def _with_extents(steps: Sequence[AnyStep], buffers: Mapping[str, Buffer]) -> list[AnyStep]:
+    from ..lowering.common.row_major import extent_words
+
     result: list[AnyStep] = []
     for step in steps:
         if isinstance(step, RepeatStep):

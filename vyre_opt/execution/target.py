@@ -15,6 +15,7 @@ from .dispatcher import Dispatcher, Scratch
 if TYPE_CHECKING:
     from ..ir.program import Module, Program
     from .cache.compilations import Compilation
+    from .cache.store import Store
     from .plans.call_plan import CallPlan, Loaded
 
 __all__ = ["Target", "as_target", "unusual", "wants_debug_info"]
@@ -24,13 +25,14 @@ class Target(ABC):
     """A dispatcher that loads whole plans.
 
     `workers`: its threads, or the multiprocessors of a GPU.  `bounds`: see `CudaDispatcher`.  `has_debug_info`: whether its
-    code has line tables.
+    code has line tables.  `store`: where compiled code is kept between processes.
     """
 
     name: str = ""
     workers: int = 1
     bounds: str = "trap"
     has_debug_info: bool = False
+    store: Store | None = None
 
     @abstractmethod
     def dispatch(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from ..worker import import_module
 from .spelling import VYRE, Spelling
 from .tracebacks import CallerError
 
@@ -355,7 +356,8 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> Replacemen
 
     Names of more than LONGEST_NAME characters are not compared, since that takes time by the product of their lengths.
     """
-    import difflib  # not on the path of a run without mistakes
+    import_module("difflib")  # not on the path of a run without mistakes
+    import difflib
 
     names = [] if len(name) > LONGEST_NAME else [n for n in last(candidates) if len(n) <= LONGEST_NAME]
     matches = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -5,9 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .grids import show_extent
-from .program import Buffer, Shape
+from .program import Buffer, Program, Shape
+from .rewrite import every_op
 
-__all__ = ["declared_shape", "show_shape", "passed_shape", "shapes_agree", "shapes_differ"]
+__all__ = [
+    "declared_shape",
+    "has_rows",
+    "has_slices",
+    "passed_shape",
+    "shapes_agree",
+    "shapes_differ",
+    "show_shape",
+]
+
+
+def has_rows(program: Program) -> bool:
+    """Whether a buffer of the program has more than one dimension."""
+    return any(buffer.dimensions > 1 for buffer in program.buffers.values())
+
+
+def has_slices(program: Program) -> bool:
+    """Whether the program computes with rows or blocks of a workgroup."""
+    return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
 
 
 def show_shape(shape: Sequence[int | None]) -> str:

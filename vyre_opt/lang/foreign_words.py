@@ -10,6 +10,7 @@ from typing import Any
 from ..ir.diagnostics import suggest
 from ..ir.ops import AXES, OPS
 from ..ir.types import DataType
+from ..worker import import_module
 from .intrinsics import INTRINSICS
 from .python_source import Unsupported
 from .scalars import python_type
@@ -74,6 +75,7 @@ def dotted_name(node: ast.AST) -> str:
 def foreign_help(name: str) -> str | None:
     """What to write for a name of another language or library, with all its dots: `tl.program_id`, `np.maximum`; None for one
     of nobody."""
+    import_module("vyre_opt.syntax.synonyms")
     from ..syntax.synonyms import lookup  # a large table, which only errors need
 
     words = name.split(".")

@@ -12,8 +12,7 @@ from ..ir.program import MAX_LANES, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
-from ..syntax.highlighting import highlight
-from ..syntax.printer import print_program
+from ..worker import import_module
 from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .constants import constant_of
 from .fastmath import flags_of_program
@@ -353,7 +352,7 @@ class Kernel:
             if self.variables:
                 return self.at(*types_of_call(self, arguments)).text(*args, **kwargs)
             self._check(arguments)
-        return print_program(self.module)
+        return str(self.module)
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
         """Raises BadInputs for an argument that a call would not take."""
@@ -369,7 +368,12 @@ class Kernel:
             check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
     def _repr_html_(self) -> str | None:
-        return None if self.variables else highlight(self.text())
+        if self.variables:
+            return None
+        import_module("vyre_opt.syntax.highlighting")
+        from ..syntax.highlighting import highlight
+
+        return highlight(self.text())
 
     @public
     def ptx(self, gpu: str | None = None) -> str:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module
 from ..ir.tracebacks import CallerError, hide_own_frames, public
-from ..syntax.printer import print_program
+from ..worker import import_module
 from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .generics import ByTypes, Variable, at_types, refuse_variables, type_variables, types_of_call
 from .options import under_options
 from .pickling import reduced
-from .pipeline_translation import check_decorated_pipeline, translate_pipeline
 from .python_source import FunctionSource, check_function, remember_source
 
 if TYPE_CHECKING:
@@ -32,6 +31,9 @@ def pipeline(function: Callable[..., Any]) -> PipelineFunction:
     """A Python function as a pipeline of launches: `@pipeline`, called as `name(arguments)`."""
     check_function(function, "@pipeline")
     made = PipelineFunction(function)
+    import_module("vyre_opt.lang.pipeline_translation")
+    from .pipeline_translation import check_decorated_pipeline
+
     check_decorated_pipeline(function)
     return made
 
@@ -145,12 +147,16 @@ class PipelineFunction:
     def module(self) -> Module:
         """The module of the pipeline, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
         if self._module is None:
+            from .pipeline_translation import translate_pipeline
+
             refuse_variables(self)
             self._module = translate_pipeline(self.function, self.types)
         return self._module
 
     def debug_module(self) -> Module:
         """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
+        from .pipeline_translation import translate_pipeline
+
         return translate_pipeline(self.function, self.types, for_debugger=True)
 
     @functools.cached_property
@@ -203,5 +209,5 @@ class PipelineFunction:
     def text(self, *, passes: str | None = None) -> str:
         """The .vyre text of the pipeline and its programs, before passes or after those that are named."""
         if passes is None:
-            return print_program(self.module)
-        return print_program(self.options(passes=passes).executable().module)
+            return str(self.module)
+        return str(self.options(passes=passes).executable().module)

@@ -17,8 +17,8 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.program_warnings import ignored_breakpoints
 from ..ir.scopes import Scope
+from ..ir.shapes import has_slices
 from ..ir.verifier import verify
-from ..slices.schedule import has_slices
 from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code

@@ -10,7 +10,7 @@ Every number of the file is checked before it is used: an object may be damaged.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["AARCH64", "X86_64", "LinkError", "Object", "Relocation", "Section", "Symbol", "read_object"]
 
@@ -38,8 +38,7 @@ class LinkError(ValueError):
     """An object is damaged, or has what this linker does not know; the message says what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A part of memory.  `content`: shorter than `size` where the rest is zero."""
 
     name: str
@@ -50,8 +49,7 @@ class Section:
     is_code: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A name for a place.  `section`: the index of the section that it lies in, None for a name of another object.
 
     `is_weak`: may stay without a place, which is address 0 then.
@@ -63,8 +61,7 @@ class Symbol:
     is_weak: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(NamedTuple):
     """A field of a section that depends on the address of a symbol.  `kind`: as the machine numbers them."""
 
     section: int
@@ -74,8 +71,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """`sections`: those that are in memory, by their index."""
 
     machine: int

@@ -9,8 +9,8 @@ Nothing is written anywhere: an image is bytes.  So it can be made for other mac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from .elf import MAX_BYTES, LinkError, Object, Relocation, Section, Symbol
 from .relocations import KINDS, STUBS, Kind, Place
@@ -21,8 +21,7 @@ ENTRY_BYTES, STUB_BYTES = 8, 16
 CODE, READ, WRITTEN = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
+class _Sizes(NamedTuple):
     """`offsets`: of sections, by their index; `stubs`, `entries`: of the first; `ends`: of the three kinds of pages."""
 
     offsets: dict[int, int]

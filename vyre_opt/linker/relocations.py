@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .elf import AARCH64, X86_64, LinkError
 
@@ -21,8 +21,7 @@ __all__ = ["KINDS", "STUBS", "Kind", "Place"]
 _WORD = 1 << 64
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The addresses that formulas are of; `symbol` is S, `stub` L, `entry` G, `field` P, `addend` A."""
 
     symbol: int
@@ -37,8 +36,7 @@ Field = Callable[[bytearray, int, int], None]
 """(memory, offset, value): writes the value into the bits of a field.  Raises LinkError if it does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """`needs`: "G" for an entry of the global offset table, "L" for a stub where the symbol is far, "" for neither."""
 
     formula: Formula

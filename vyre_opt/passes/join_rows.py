@@ -23,10 +23,11 @@ from ..fusion.veto import veto_of
 from ..ir.diagnostics import DiagnosticError
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import Module, Op, Program
+from ..ir.shapes import has_slices
 from ..scheduling.relaunch import launched, remove_unlaunched
 from ..slices.forwarding import forward_slices
 from ..slices.lowering import lower_slices
-from ..slices.schedule import has_slices, slice_schedule
+from ..slices.schedule import slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
 

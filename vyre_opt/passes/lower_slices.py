@@ -6,10 +6,11 @@ from dataclasses import astuple, dataclass, replace
 
 from ..ir.program import Module
 from ..ir.rewrite import every_op
+from ..ir.shapes import has_slices
 from ..kernels.targets import slice_machine
 from ..slices.layout import AnyLayout, Layout
 from ..slices.lowering import lower_in_place
-from ..slices.schedule import SliceMachine, SliceSchedule, has_slices, is_for_units, slice_schedule
+from ..slices.schedule import SliceMachine, SliceSchedule, is_for_units, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -12,10 +12,10 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from ..ir.pipeline import Pipeline
 from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Func, Module, Program
+from ..ir.shapes import has_slices
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
 from ..observers import span
-from ..slices.schedule import has_slices
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
 from .module_state import ModuleState

@@ -216,6 +216,7 @@ def find_pass(name: str) -> type[Pass]:
             except plugins.PluginError as error:
                 raise BrokenPlugin(str(error)) from error
     if name not in _registered:
+        import_module("vyre_opt.syntax.synonyms")
         from ..syntax.synonyms import advice
 
         hint = advice(name, "pass", pass_names())

@@ -17,7 +17,6 @@ __all__ = [
     "SliceMachine",
     "SliceSchedule",
     "factor_tile",
-    "has_slices",
     "is_for_units",
     "slice_schedule",
     "with_open_extents",
@@ -100,10 +99,6 @@ class SliceSchedule:
             raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
         if self.lanes not in HELD:
             raise ValueError(f"lanes are a power of two from {FEWEST} to {MOST}, not {self.lanes}")
-
-
-def has_slices(program: Program) -> bool:
-    return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
 
 
 def slice_schedule(program: Program, machine: SliceMachine | None = None) -> SliceSchedule:

@@ -12,6 +12,7 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.types import DTYPE, DataType, TypeNameError, with_article
 from ..ir.verifier import verify
+from ..worker import import_module
 from .instantiate import instantiate, rebind
 from .values import SpecValue
 
@@ -102,6 +103,7 @@ def _read_type(value: Any, spec: Spec) -> DataType:
             value = DataType.of(value.strip())
         except TypeNameError as error:
             known = DataType.all_names()
+            import_module("vyre_opt.syntax.synonyms")
             from ..syntax.synonyms import advice
 
             hint = None if value in known else advice(value, "type", known)

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from .workload import close
 __all__ = ["CallWorkload", "call_workload", "passes_of"]
 
 Array = np.ndarray[Any, Any]
-AnyExecutable = ProgramExecutable | PipelineExecutable
+AnyExecutable: TypeAlias = ProgramExecutable | PipelineExecutable
 
 MAX_CUTS = 12
 """Of more launches that are joined, those where a cut would move most bytes are choices."""

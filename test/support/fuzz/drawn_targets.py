@@ -212,7 +212,7 @@ def _lowered(module: Module, compiles: bool) -> str:
     """What becomes of @p on the cpu and for a GPU; `compiles`: whether LLVM does its part."""
     program, host, answers = module.programs["p"], Host.this(), []
     try:
-        code = host_code(LegalForm.of(program, module).program, {}, host)
+        code = host_code(LegalForm(program, module).program, {}, host)
         if compiles:
             compile_object(code.text, host)
         answers.append("cpu")

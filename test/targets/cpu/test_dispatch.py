@@ -12,7 +12,7 @@ import pytest
 from vyre_opt import kernels
 from vyre_opt.execution.dispatcher import BadInputs, ProgramError, Scratch, dispatcher
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher, compiler
+from vyre_opt.targets.cpu import CpuDispatcher, jit
 
 COUNT = """vyre 1
 program @count workgroup(64) {
@@ -78,13 +78,13 @@ def test_many_callers_at_once() -> None:
 def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each set of constants; an equal program, parsed again, is the same one."""
     objects: list[bytes] = []
-    original = compiler.compile_object
+    original = jit.compile_object
 
     def counted(text: str, host: Any) -> bytes:
         objects.append(original(text, host))
         return objects[-1]
 
-    monkeypatch.setattr(compiler, "compile_object", counted)
+    monkeypatch.setattr(jit, "compile_object", counted)
     text = """vyre 1
     program @once workgroup(32) {
       buffer @y : u32[32] write binding(0) live_out

@@ -12,26 +12,31 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ...ir.program import Func, Module, Program
 from ...specialization.digest import Entry, constant_entry, digest_of
-from ...syntax.fingerprint import exact_fingerprint
+from ...worker import find_module, import_module
+from .store import default_store
 
 __all__ = [
+    "Fingerprints",
     "called_fingerprints",
     "compile_key",
     "compiler_version",
+    "fingerprints_of",
     "line_table_key",
     "llvm_version",
     "locations_digest",
     "text_key",
 ]
+
+Fingerprints = tuple[bytes, list[tuple[str, bytes]]]
+"""The exact fingerprint of a program, and those of the functions that it calls, with their names."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
@@ -44,20 +49,31 @@ _SOURCES = (
     "lowering",
     "targets/cpu",
     "targets/cuda",
+    "passes",
+    "fusion",
+    "scheduling",
+    "kernels",
+    "specialization",
+    "execution",
+    "driver",
 )
 
 
-def compile_key(program: Program, module: Module | None, specs: Mapping[str, Any], target: object) -> bytes:
+def compile_key(
+    program: Program,
+    module: Module | None,
+    specs: Mapping[str, Any],
+    target: object,
+    prints: Fingerprints | None = None,
+) -> bytes:
     """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, as text, numbers, tuples and
-    dataclasses, whose `repr` has all of it."""
+    dataclasses, whose `repr` has all of it.  `prints`: the program's fingerprints, if they are known."""
+    own, called = fingerprints_of(program, module) if prints is None else prints
     return digest_of(
         [
             *_environment(target),
-            ("program", "fingerprint", exact_fingerprint(program)),
-            *(
-                ("func " + name, "fingerprint", print_)
-                for name, print_ in called_fingerprints(program, module)
-            ),
+            ("program", "fingerprint", own),
+            *(("func " + name, "fingerprint", print_) for name, print_ in called),
             *(_spec_entry(program, name, value) for name, value in specs.items()),
         ]
     )
@@ -76,8 +92,20 @@ def _environment(target: object) -> list[Entry]:
     ]
 
 
+def fingerprints_of(program: Program, module: Module | None) -> Fingerprints:
+    import_module("vyre_opt.syntax.fingerprint")
+    from ...syntax.fingerprint import exact_fingerprint
+
+    return exact_fingerprint(program), called_fingerprints(program, module)
+
+
 def called_fingerprints(program: Program, module: Module | None) -> list[tuple[str, bytes]]:
     """Names and fingerprints of the functions that a program calls, directly or not, by name."""
+    if not any(op.name == "call" for op in program.walk()):
+        return []
+    import_module("vyre_opt.syntax.fingerprint")
+    from ...syntax.fingerprint import exact_fingerprint
+
     funcs = module.funcs if module is not None else {}
     called: set[str] = set()
     worklist = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
@@ -121,13 +149,47 @@ def _spec_entry(program: Program, name: str, value: Any) -> Entry:
 @cache
 def compiler_version() -> str:
     """The version of this package, and a hash of the sources that compile: a checkout changes between versions."""
+    paths = _source_files()
+    # files are read where one of them has changed: a change sets the time of the node, which nobody can set back
+    key = digest_of([("version", "text", __version__.encode()), ("files", "status", _statuses(paths))])
+    store = default_store()
+    known = store.get(key, "version")
+    if known is not None:
+        return known.decode(errors="replace")
+    version = _version_of(paths)
+    store.put(key, "version", version.encode())
+    return version
+
+
+def _source_files() -> list[str]:
+    paths: list[str] = []
+    pending = [os.path.join(_PACKAGE, folder) for folder in _SOURCES]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    paths.append(entry.path)
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    pending.append(entry.path)
+    return sorted(paths)
+
+
+def _statuses(paths: Sequence[str]) -> bytes:
+    statuses = map(os.stat, paths)
+    facts = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
+    return repr((paths, facts)).encode(errors="surrogateescape")
+
+
+def _version_of(paths: Sequence[str]) -> str:
     from blake3 import blake3
 
     digest = blake3()
-    for folder in _SOURCES:
-        for path in sorted((_PACKAGE / folder).rglob("*.py")):
-            content = path.read_bytes()
-            digest.update(path.name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    for path in paths:
+        with open(path, "rb") as file:
+            content = file.read()
+        name = os.path.relpath(path, _PACKAGE).encode(errors="surrogateescape")
+        for part in (name, content):
+            digest.update(len(part).to_bytes(8, "little") + part)
     return f"{__version__} {digest.hexdigest()}"
 
 
@@ -146,7 +208,7 @@ def llvm_version() -> str:
 
 def _folder_of_llvmlite() -> str:
     """Found without an import of it."""
-    spec = find_spec("llvmlite")
+    spec = find_module("llvmlite")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("there is no llvmlite", name="llvmlite")
     return os.path.dirname(spec.origin)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.diagnostics import Diagnostic, spelling_at
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ...worker import import_module
 from ..arrays import POISON, new_storage, storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..faults import place_in
@@ -101,6 +102,7 @@ def array_at(address: int, buffer: Buffer) -> np.ndarray:
     if not scalars:
         return np.empty(0, stored)
     memory = (ctypes.c_uint8 * (scalars * stored.itemsize)).from_address(address)
+    import_module("numpy.ctypeslib")
     array: np.ndarray = np.ctypeslib.as_array(memory).view(stored)
     return array
 

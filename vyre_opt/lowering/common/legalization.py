@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.program import Module, Program
+from ...ir.shapes import has_rows, has_slices
 from ...rewriting.core_form import core_form
 from ...slices.lowering import lower_slices
-from ...slices.schedule import has_slices, slice_schedule
+from ...slices.schedule import slice_schedule
 from .matrix_fragments import has_matrices
 from .print_records import with_print_records
-from .row_major import has_rows, has_strides, row_major
+from .row_major import has_strides, row_major
 from .workgroup_reductions import with_subgroup_reductions
 
 __all__ = [

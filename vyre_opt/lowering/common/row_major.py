@@ -26,14 +26,13 @@ from ...ir.access_extents import access_extents, is_matrix_access
 from ...ir.ops import OPS
 from ...ir.program import Block, Buffer, Op, Param, Program, Value
 from ...ir.rewrite import clone
-from ...ir.shapes import show_shape
+from ...ir.shapes import has_rows, show_shape
 from ...ir.types import DataType
 
 __all__ = [
     "OpenExtent",
     "extent_words",
     "flat_buffer",
-    "has_rows",
     "has_strides",
     "open_extents",
     "row_major",
@@ -57,11 +56,6 @@ class OpenExtent:
     def param(self) -> str:
         """Its name; behind those of all texts in alphabetical order, and so the last of a launch's words."""
         return f"~{self.buffer}.{self.dimension}"
-
-
-def has_rows(program: Program) -> bool:
-    """Whether a buffer of the program has more than one dimension."""
-    return any(buffer.dimensions > 1 for buffer in program.buffers.values())
 
 
 def has_strides(program: Program) -> bool:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...worker import import_module
+
 __all__ = [
     "GPUS",
     "GpuTarget",
@@ -138,6 +140,7 @@ def gpu(name: str) -> GpuTarget:
         raise TargetError(f"a GPU has a name, such as sm_90, and not {name!r}")
     target = GPUS.get(name)
     if target is None:
+        import_module("vyre_opt.syntax.synonyms")
         from ...syntax.synonyms import advice
 
         names, hint = ", ".join(GPUS), advice(name, "target", GPUS)

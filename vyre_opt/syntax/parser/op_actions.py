@@ -13,6 +13,7 @@ from ...ir.plugin_ops import find_op, known_names
 from ...ir.plugins import PluginError
 from ...ir.program import Block, Op, Program, Value
 from ...ir.types import UNKNOWN, DataType
+from ...worker import import_module
 from ..op_syntax import SYNTAX, MalformedOp, Tail, parse_op
 from .constant_actions import ConstantActions
 from .scopes import Symbol, result_names
@@ -163,6 +164,7 @@ class OpActions(ConstantActions):
 
         `start`: of the statement; `name_start`: of the op's name.
         """
+        import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import lookup
 
         text, behind = self.source.text, name_start + len(row.name)

@@ -11,6 +11,7 @@ from ...ir.literals import LiteralError, read_int, unquote
 from ...ir.parse_holes import ParseHoles
 from ...ir.program import Buffer, Module, Op, Value
 from ...ir.types import UNKNOWN, DataType
+from ...worker import import_module
 from .locations import MAX_NUMBER, WrittenLocation
 
 Symbol = tuple[str, Location]
@@ -80,6 +81,7 @@ class Scopes:
 
     def advice(self, word: str, context: str, known: Iterable[str]) -> str | None:
         """What to do about a `word` that does not exist in a `context` (see syntax/synonyms.py) where `known` ones do."""
+        import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import advice
 
         return advice(word, context, known)

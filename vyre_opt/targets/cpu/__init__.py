@@ -25,9 +25,10 @@ from ...execution.processors import available
 from ...execution.row_major import argument_shapes, shaped_outputs
 from ...execution.target import Target, unusual, wants_debug_info
 from ...ir.program import Module, Program
+from ...ir.shapes import has_rows
 from ...ir.snapshot import Snapshot
-from ...lowering.common.row_major import extent_words, has_rows
 from ...observers import OBSERVERS, tells_perf
+from ...worker import import_module
 from .compiler import LegalForm, compile_program
 from .host import Host
 from .launch import CompiledLaunch
@@ -118,6 +119,9 @@ class CpuDispatcher(Target):
         launch = self.prepared(program, module, specs)
         if not has_rows(program):
             return launch(inputs, grid, scratch, words)
+        import_module("vyre_opt.lowering.common.row_major")
+        from ...lowering.common.row_major import extent_words
+
         shapes = argument_shapes(program, inputs)
         outputs = launch(list(inputs), grid, scratch, (*words, *extent_words(program, shapes).values()))
         return shaped_outputs(program, shapes, outputs)
@@ -143,7 +147,7 @@ class CpuDispatcher(Target):
         if cached is not None and (is_unchanged or cached.is_current()):
             return cached
         constants = check_declarations(program, module, None) if values is None else values
-        form = LegalForm.of(program, module)
+        form = LegalForm(program, module, self.store)
 
         launch = CompiledLaunch(
             form,
@@ -171,5 +175,5 @@ def compile_into_cache(level: int, debug_info: bool, module: Module) -> None:
     backend = CpuDispatcher(opt=level, debug_info=debug_info)
     for program in module.programs.values():
         constants = check_declarations(program, module, None)
-        form = LegalForm.of(program, module)
+        form = LegalForm(program, module, backend.store)
         compile_program(form, constants, backend.host, backend.store, backend.compilations)

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...execution.cache.compilations import Compilation, fetch
-from ...execution.cache.keys import called_fingerprints, line_table_key
+from ...execution.cache.ir_results import ir_result
+from ...execution.cache.keys import Fingerprints, fingerprints_of, line_table_key
 from ...execution.cache.store import Store
 from ...execution.dispatcher import ProgramError
 from ...execution.limits import compiling
 from ...ir.diagnostics import DiagnosticError
 from ...ir.program import Module, Program
 from ...lowering.host.abi import ENTRY, HostCode
-from ...lowering.host.legalization import legal_program
 from ...rewriting.core_form import core_form
-from ...syntax.fingerprint import exact_fingerprint
 from ...worker import import_module
 from . import object_cache
 from .host import Host
@@ -51,25 +50,26 @@ class ObjectCode:
     loaded: LoadedFunction
 
 
-@dataclass(frozen=True, slots=True)
 class LegalForm:
     """A program that is compiled.
 
     `source`, `module`: the program in core ops, and what it calls, by which its code is cached.  `program`: the same as
-    it is lowered (see lowering/host/legalization.py).
+    it is lowered (see lowering/host/legalization.py), from the store if it is there.  Raises ProgramError for a program that gets too large.
     """
 
-    source: Program
-    module: Module | None
-    program: Program
+    def __init__(self, program: Program, module: Module | None, store: Store | None = None) -> None:
+        self.source, self.module = core_form(program, module)
+        parts = self.source, self.module
+        self.program, self.prints = ir_result(store, "legalize", "cpu", parts, self._legalized)
 
-    @staticmethod
-    def of(program: Program, module: Module | None) -> LegalForm:
-        """Raises ProgramError for a program that gets too large."""
-        source, called = core_form(program, module)
+    def _legalized(self) -> tuple[Program, Fingerprints]:
+        import_module("vyre_opt.lowering.host.legalization")
+        from ...lowering.host.legalization import legal_program
+
         try:
             with compiling():
-                return LegalForm(source, called, legal_program(source, called))
+                legal = legal_program(self.source, self.module)
+            return legal, fingerprints_of(self.source, self.module)
         except DiagnosticError as error:
             raise ProgramError("limit", error.diagnostics[0]) from None
 
@@ -86,9 +86,9 @@ def compile_program(
     `log`: gets an entry unless the code was in the process.
     """
     values = tuple(sorted(specs.items()))
-    called = called_fingerprints(form.source, form.module)
     lines = line_table_key(form.source, form.module, host.debug_info)
-    key = (exact_fingerprint(form.source), *called, values, host, *lines)
+    own, called = form.prints
+    key = (own, *called, values, host, *lines)
     with _LOCK:
         lock = _COMPILING.setdefault(key, threading.Lock())
     with lock:
@@ -137,7 +137,7 @@ def _compile_once(
         object_code = fetch(
             store,
             "cpu",
-            lambda: object_cache.key_of(form.source, form.module, specs, host),
+            lambda: object_cache.key_of(form.source, form.module, specs, host, form.prints),
             decode,
             compile,
             log,

@@ -18,15 +18,14 @@ import numpy as np
 from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...execution import output_memory
 from ...execution.arrays import transient_storage
-from ...execution.debug_prints import read_records
 from ...execution.dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ...execution.inputs import check_grid, check_inputs, parameters_of
 from ...execution.params import Words
 from ...execution.plans.steps import LaunchStep
 from ...ir.program import Buffer, Dim3, Program
+from ...ir.shapes import has_rows
 from ...ir.snapshot import Snapshot
 from ...lowering.common.print_records import records_of
-from ...lowering.common.row_major import has_rows, shapes_of_words
 from . import loop_analysis, threads
 from .compiler import LegalForm, ObjectCode
 from .faults import error_of
@@ -146,6 +145,8 @@ class CompiledLaunch:
         record = runner(map(output_memory.address, arrays))
         if self.records is not None:
             names = code.object_code.host_code.buffers
+            from ...execution.debug_prints import read_records
+
             read_records(self.source, arrays[names.index(self.records)]).deliver()
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
@@ -177,6 +178,8 @@ class CompiledLaunch:
             name: (count,) for name, count in zip(names, counts, strict=True)
         }
         if self._has_rows:
+            from ...lowering.common.row_major import shapes_of_words
+
             shapes |= shapes_of_words(self.source, params)
         return wholly_written(self._whole_writes, grid, shapes)
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from ...execution import output_memory
 from ...execution.arrays import transient_storage
-from ...execution.debug_prints import read_records
 from ...execution.dispatcher import BackendError, ProgramError
 from ...execution.plans.call_plan import CallPlan
 from ...execution.plans.host_plan import Rounds, located
@@ -202,6 +201,8 @@ class CpuPlan:
             if isinstance(part, _Launches):
                 fault = part.sequence.run() if watch.times is None else _timed(part, watch.times)
                 if part.records is not None:  # before a fault is told, since it led to it
+                    from ...execution.debug_prints import read_records
+
                     read_records(self._launches[part.sources[-1][0]].source, part.records).deliver()
                 if fault is not None:
                     raise self._error(part, fault, rounds, words)

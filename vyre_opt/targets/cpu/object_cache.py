@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
-from ...execution.cache.keys import compile_key, line_table_key, text_key
+from ...execution.cache.keys import Fingerprints, compile_key, line_table_key, text_key
 from ...execution.cache.store import Store
 from ...ir.program import Module, Program
 from ...lowering.host.abi import HostCode
@@ -17,10 +17,16 @@ from .linking import NO_ADDRESSES, Library, link
 __all__ = ["decode", "encode", "key_of", "link_text"]
 
 
-def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> bytes:
+def key_of(
+    program: Program,
+    module: Module | None,
+    specs: Mapping[str, Any],
+    host: Host,
+    prints: Fingerprints | None = None,
+) -> bytes:
     """The cache key of a program for a machine and an optimisation level."""
     lines = line_table_key(program, module, host.debug_info)
-    return compile_key(program, module, specs, (*_target(host), *lines))
+    return compile_key(program, module, specs, (*_target(host), *lines), prints)
 
 
 def link_text(

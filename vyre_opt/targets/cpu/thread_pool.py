@@ -15,10 +15,9 @@ import threading
 import time
 from array import array
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -55,6 +54,9 @@ from .thread_pool_ir import (
     linux_ir,
     worker_ir,
 )
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = [
     "FOREVER",
@@ -387,6 +389,8 @@ class _ExecutorPool:
     breaks_off = False
 
     def __init__(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self.executor = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
         self.running: dict[int, tuple[Job, list[Future[int]]]] = {}
         """Address of a job -> the job, and the calls of its workers."""
@@ -411,6 +415,8 @@ class _ExecutorPool:
         _, futures = self.running[job.address]
         for future in futures:
             future.cancel()
+        from concurrent.futures import wait
+
         if wait(futures, WAIT_NS * 1e-9).not_done:
             return False
         del self.running[job.address]

@@ -1,0 +1,96 @@
+"""What a process loads whose code is in the cache: no LLVM, no parser for kernels in Python, no passes and no lowering."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNELS = """
+import sys
+import numpy as np
+import vyre_opt as vyre
+from vyre_opt import Read, Write, f32
+
+@vyre.program
+def scale(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    if i < len(x):
+        y[i] = 2.0 * x[i] + 1.0
+
+@vyre.program
+def centred(x: Read[f32[:, :]], y: Write[f32[:, :]]):
+    row = x[vyre.workgroup_id(0), :]
+    y[vyre.workgroup_id(0), :] = row - vyre.max(row)
+
+@vyre.pipeline
+def both(x: Read[f32], y: Write[f32]):
+    t = vyre.buffer(f32, len(x))
+    scale[vyre.ceil_div(len(x), 256)](x, t)
+    scale[vyre.ceil_div(len(x), 256)](t, y)
+
+x = np.arange(1000, dtype=np.float32)
+y = np.zeros_like(x)
+"""
+
+CALLS = {
+    "program": "scale[4](x, y)\nassert (y == 2 * x + 1).all()\n",
+    "slices": "z = np.zeros((4, 250), np.float32)\ncentred[4](x.reshape(4, 250), z)\nassert (z[:, -1] == 0).all()\n",
+    "pipeline": "both(x, y)\nassert (y == 4 * x + 3).all()\n",
+    "fault": """
+try:
+    scale[4](x, y[:10])
+except vyre.ProgramError as error:
+    print(error)
+else:
+    raise AssertionError
+""",
+    "text": "vyre.run(TEXT, {'x': x[:960].astype(np.uint32)}, 30, lengths={'y': 960})['y']\n",
+}
+
+TEXT = '''
+TEXT = """vyre 1
+program @copy workgroup(32) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i] : u32
+  store %v, @y[%i] : u32
+}
+"""
+'''
+
+LISTED = "print(*sorted(name for name in sys.modules if name.startswith(('llvmlite', 'lark', 'vyre_opt'))), file=sys.stderr)\n"
+
+
+def modules(folder: Path, call: str, cache: Path) -> tuple[str, list[str]]:
+    """What a process prints that makes a call, and the modules that it has loaded."""
+    script = folder / f"{call}.py"
+    script.write_text(KERNELS + TEXT + CALLS[call] + LISTED)
+    known = {name: value for name, value in os.environ.items() if name != "VYRE_REFUSED_RESULT"}
+    known["VYRE_CACHE_DIR"] = str(cache)
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, env=known)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, ran.stderr.split()
+
+
+@pytest.mark.parametrize("call", ["program", "slices", "pipeline", "fault"])
+def test_kernels_in_python_load_no_compiler(call: str, tmp_path: Path) -> None:
+    cold, before = modules(tmp_path, call, tmp_path / "cache")
+    warm, after = modules(tmp_path, call, tmp_path / "cache")
+    assert cold == warm
+    assert "llvmlite" in before
+    unwanted = ("llvmlite", "lark", "vyre_opt.lowering.host.program", "vyre_opt.targets.cpu.jit")
+    if call != "slices":
+        unwanted += ("vyre_opt.passes.cse", "vyre_opt.fusion", "vyre_opt.scheduling", "vyre_opt.slices")
+    assert [name for name in after if name.startswith(unwanted)] == []
+
+
+def test_a_text_loads_no_llvm(tmp_path: Path) -> None:
+    modules(tmp_path, "text", tmp_path / "cache")
+    _, after = modules(tmp_path, "text", tmp_path / "cache")
+    unwanted = "llvmlite", "lark", "vyre_opt.lowering.host.program"
+    assert [name for name in after if name.startswith(unwanted)] == []

@@ -1,0 +1,16 @@
+"""Where calls that fault are recorded, if anywhere: VYRE_RECORD=FOLDER."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["VARIABLE", "recording_folder"]
+
+VARIABLE = "VYRE_RECORD"
+
+
+def recording_folder() -> Path | None:
+    """The folder; None where nobody asks for records."""
+    folder = os.environ.get(VARIABLE)
+    return Path(folder).absolute() if folder else None
