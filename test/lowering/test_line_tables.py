@@ -19,8 +19,9 @@ from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.observers import PROFILERS
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher
-from vyre_opt.targets.cpu.compiler import LegalForm, host_code
+from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 from vyre_opt.targets.cpu.jit import assembly
 from vyre_opt.targets.cuda import CudaDispatcher
 

@@ -29,8 +29,9 @@ from vyre_opt.passes.legalize import TARGETS
 from vyre_opt.passes.manager import PassFailure, PassManager
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program
-from vyre_opt.targets.cpu.compiler import LegalForm, host_code
+from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "examples").rglob("*.vyre")), ROOT / "test/lit/matrices/ptx.vyre"]

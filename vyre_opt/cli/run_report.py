@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from blake3 import blake3
 
-from ..driver.call_report import CallReport
 from ..execution.arrays import bits_type
 from ..execution.dispatcher import Dispatcher, DispatchError
 from ..execution.plans.steps import HostReadStep
@@ -25,6 +24,9 @@ from .errors import ToolError
 from .reports import Stopwatch
 from .run_buffers import AnyExecutable
 from .run_options import RunOptions
+
+if TYPE_CHECKING:
+    from ..driver.call_report import CallReport
 
 __all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "speeds", "summary"]
 

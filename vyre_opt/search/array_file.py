@@ -7,7 +7,6 @@ import stat
 import zipfile
 from os import PathLike
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ def write_arrays(path: str | PathLike[str], arrays: dict[str, np.ndarray[Any, An
     if target.is_dir() or not target.parent.is_dir():
         missing = "is a folder" if target.is_dir() else f"there is no folder {target.parent}"
         raise OSError(f"{target}: {missing}")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.{token_hex(4)}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     save: Any = np.savez  # whose stub takes the arrays' names for its own arguments
     try:
         with partial.open("xb") as file:

@@ -21,8 +21,8 @@ from vyre_opt.lowering.host.function_builder import SimdFeatures
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.program import lower
 from vyre_opt.targets.cpu import CpuDispatcher
-from vyre_opt.targets.cpu.compiler import host_code
 from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 
 SSSE3 = ("ssse3", "sse3")
 AVX2 = (*SSSE3, "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt")

@@ -16,8 +16,8 @@ from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.targets.cpu import CpuDispatcher, compiler
-from vyre_opt.targets.cpu.compiler import host_code
 from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 
 
 @pytest.fixture
