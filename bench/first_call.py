@@ -35,7 +35,8 @@ y = np.zeros_like(x)
 scale[4](x, y)
 assert (y == 3).all()
 """
-TOOL = "import sys; from vyre_opt.cli.{} import main; sys.exit(main())"
+TOOL = "import sys; from vyre_opt.cli.{} import main; sys.exit(main())\n"
+"""In a file, since `python -c` finds the package of the working directory first."""
 
 
 def commands(checkout: Path, folder: Path, name: str) -> dict[str, list[str]]:
@@ -44,8 +45,8 @@ def commands(checkout: Path, folder: Path, name: str) -> dict[str, list[str]]:
     text = str(HERE / "examples" / "heat.vyre")
     return {
         "a kernel in Python": [*process, str(folder / "kernel.py")],
-        "vyre-run": [*process, "-c", TOOL.format("run"), text],
-        "vyre-scan": [*process, "-c", TOOL.format("scan"), "-c", "needle", str(folder / "hay.txt")],
+        "vyre-run": [*process, str(folder / "run.py"), text],
+        "vyre-scan": [*process, str(folder / "scan.py"), "-c", "needle", str(folder / "hay.txt")],
     }
 
 
@@ -59,6 +60,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "kernel.py").write_text(KERNEL)
+        for tool in ("run", "scan"):
+            (folder / f"{tool}.py").write_text(TOOL.format(tool))
         (folder / "hay.txt").write_text("hay\n" * 1000 + "needle\n")
         all_commands = {("NumPy", ""): [sys.executable, "-c", "import numpy"]}
         for name, checkout in checkouts.items():
