@@ -2,7 +2,7 @@
 
 BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`):
 
-    compiler   this version, and a hash of the sources that lower programs
+    compiler   this version, and a hash of the sources that transform and lower programs
     llvm       the build of LLVM
     target     all that says what to compile for: the machine, and the options, whole
     program    the exact fingerprint, since code numbers ops, and those of the functions that it calls, by name
