@@ -21,12 +21,9 @@ WAITING = [case for case in CASES if case.waits]
 SEARCHING = {
     "checked_base64",
     "checked_hex",
-    "gather_rows",
     "match_columns",
-    "pattern_confirm",
     "pattern_filter",
     "pattern_grams",
-    "pattern_starts",
     "pattern_walk",
     "tiled_grams",
     "tiled_walk",

@@ -9,7 +9,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.patterns.automaton import Automaton
-from vyre_opt.patterns.compile import compile_patterns
+from vyre_opt.patterns.compiled import CompiledPatterns
 from vyre_opt.patterns.find import find
 from vyre_opt.patterns.literals import literal_automaton
 
@@ -42,7 +42,7 @@ def test_random_literals(seed: int, letters: bytes) -> None:
     draw = random.Random(seed)
     patterns = random_words(draw, draw.choice([1, 3, 40, 400]), letters, draw.choice([1, 3, 9]))
     text = bytes(draw.choices(letters, k=300)) + b"".join(patterns[:20])
-    compiled = compile_patterns(patterns)
+    compiled = CompiledPatterns.of_literals(patterns)
     compiled.validate()
     assert find(compiled, text) == searched(patterns, text)
 
@@ -55,14 +55,14 @@ def test_caseless_literals(seed: int) -> None:
     patterns = random_words(draw, 20, letters, 4)
     text = bytes(draw.choices(letters, k=300))
     expected = searched([pattern.lower() for pattern in patterns], text.lower())
-    assert find(compile_patterns(patterns, caseless=True), text) == expected
+    assert find(CompiledPatterns.of_literals(patterns, caseless=True), text) == expected
 
 
 @pytest.mark.parametrize("size", quick([1, 2, 100, 3000], keep=3))
 def test_words_that_end_in_each_other(size: int) -> None:
     """a, aa, aaa, ...: all that are short enough end at each place."""
     patterns = [b"a" * (length + 1) for length in range(size)]
-    matches = find(compile_patterns(patterns), b"a" * 40)
+    matches = find(CompiledPatterns.of_literals(patterns), b"a" * 40)
     assert len(matches) == sum(min(end, size) for end in range(1, 41))
     assert matches[:3] == [(0, 1, 0), (1, 2, 0), (0, 2, 1)][: len(matches)] or size == 1
 
@@ -111,7 +111,7 @@ def test_many_literals(count: int) -> None:
     """So many need more states than 16 bits number."""
     draw = random.Random(1)
     patterns = [draw.randbytes(6).hex().encode() for _ in range(count)]
-    compiled = compile_patterns(patterns)
+    compiled = CompiledPatterns.of_literals(patterns)
     assert compiled.search.num_states > 1 << 16
     text = b"-".join(patterns[:: count // 100]) + bytes(draw.choices(b"0123456789abcdef", k=count // 5))
     assert find(compiled, text) == searched(patterns, text)
@@ -119,7 +119,7 @@ def test_many_literals(count: int) -> None:
 
 def test_the_longest_literal() -> None:
     pattern = bytes(random.Random(1).choices(b"ab", k=65_535))
-    compiled = compile_patterns([pattern, b"b" * 15])
+    compiled = CompiledPatterns.of_literals([pattern, b"b" * 15])
     matches = find(compiled, b"a" + pattern)
     assert matches[-1] in {(1, 65_536, 0), (65_521, 65_536, 1)}
     assert (1, 65_536, 0) in matches

@@ -35,7 +35,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
         (gpu_search, "RESIDENT_WINDOW", 960),
         (gpu_search, "FIRST_HITS", 8),
         (gpu_search, "ROOM", 20),
-        (gpu_search, "PLACES", 600),
         (gpu_search, "_idle_slots", {}),
     ):
         monkeypatch.setattr(module, name, value)

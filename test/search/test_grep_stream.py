@@ -105,13 +105,14 @@ def test_overlapping_ones_are_those_of_scan(name: str | None) -> None:
 
 
 def test_lengths_beyond_the_bound() -> None:
-    """However the data is cut, a match of a regular expression has LONGEST bytes at most."""
-    inside, beyond = b"<" + b"." * (LONGEST - 2) + b">", b"<" + b"." * (LONGEST - 1) + b">"
-    scanner = Scanner([rb"<\.*>"], regex=True)
-    for data, count in ((inside, 1), (beyond, 0), (b"-" * 99_999 + inside + beyond + inside, 2)):
-        for size in (len(data), 50_000, 65_537):
+    """A match that may have any length ends where LONGEST bytes of it were seen at the latest, if they come in parts."""
+    inside, beyond = b"<" + b"." * (LONGEST - 2) + b">", b"<" + b"." * (LONGEST + 9_000) + b">"
+    scanner = Scanner([rb"<(?s:.)*?>"], regex=True)
+    for data, count in ((inside, 1), (b"-" * 99_999 + inside + beyond, 2)):
+        assert len(grep(scanner, [data])) == count
+        for size in (50_000, 4_000):
             parts = [data[at : at + size] for at in range(0, len(data), size)]
-            assert len(grep(scanner, parts)) == count
+            assert [m.content for m in grep(scanner, parts)][:1] == [inside]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

@@ -11,7 +11,7 @@ programs are built in
     softmax_fixed  math.softmax_step    dfa             scan.dfa
     matvec         math.matvec_fixed    search          decoding fused with a search
     scan           scan.prefix          automaton       tables for these two
-    checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_starts, pattern_confirm, pattern_matches: of Scanner
+    checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_matches: of Scanner
     chain          tt.chain             tensor_train    tt.contract_step
     matmul_program math.matmul          (matmul_batch: of stacks; matmul_panels, matmul_direct, matmul_dots: for CPUs,
                                         matmul_tiles, matmul_units with pitched_rows: for GPUs)

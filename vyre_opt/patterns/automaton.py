@@ -12,14 +12,7 @@ import numpy as np
 from .fallback_rows import expanded
 
 __all__ = [
-    "CONTEXT_OF",
-    "DATA_EDGE",
-    "FINAL_NEWLINE",
     "MAX_CELLS",
-    "NEWLINE",
-    "NUM_CONTEXTS",
-    "OTHER",
-    "WORD",
     "Automaton",
     "Corrupt",
     "checked_array",
@@ -30,22 +23,6 @@ Array = np.ndarray[Any, Any]
 
 MAX_CELLS = 1 << 29
 """No automaton has more states * classes: 2 GiB of u32, so that an index of a cell is a u32, too."""
-
-DATA_EDGE, NEWLINE, WORD, OTHER, FINAL_NEWLINE = range(5)
-"""What stands beside a byte, as far as anchors can tell: no byte, `\\n`, one of [0-9A-Za-z_], any other, or the `\\n`
-that is the last byte of all."""
-NUM_CONTEXTS = 5
-
-
-def _context_of() -> Array:
-    contexts = np.full(256, OTHER, np.uint8)
-    contexts[[byte for byte in range(128) if chr(byte).isalnum() or byte == ord("_")]] = WORD
-    contexts[ord("\n")] = NEWLINE
-    return contexts
-
-
-CONTEXT_OF = _context_of()
-"""u8[256]: the context that a byte is for its neighbours."""
 
 
 class Corrupt(ValueError):
@@ -58,16 +35,11 @@ class Automaton:
 
     `classes`: u8[256], the class of each byte; bytes that no pattern tells apart share one.
     `transitions`: u32[states, number of classes].  In state 0 nothing is under way.
-    `entries`: u32[rows, 5], the state to begin in, by the context of the byte beside the first one that is read.
-        A search has one row, an automaton that reads backwards one for each pattern that it knows.
-    `depth`: u32[states]; what is under way in a state began at most so many bytes ago (UNBOUNDED: any number).
+    `depth`: u32[states]; what is under way in a state began at most so many bytes ago.
     `fallback`: u32[states]; `changed_cells`: u32[c].  The row of a state is that of its fallback, but for the changed
         cells, which are indices state * classes + class.  Each fallback is 0 or of less depth (see fallback_rows).
-    `accept_offsets`: u32[accepting + 1]; `accept_patterns`: u32[n]; `accept_lags`: u8[n].  Matches that the byte
-        that led to the k-th accepting state shows are those from accept_offsets[k] to accept_offsets[k + 1], sorted.
-        With lag 0 that byte is the last of the match; with lag 1, the one after it, which an anchor looks at.
-    `end_offsets`: u32[states + 1]; `end_patterns`: u32[m]; `end_lags`: u8[m].  The same, by state, for matches that
-        show only where the data ends in that state: lag 0 ends with the data, lag 1 is one byte shorter.
+    `accept_offsets`: u32[accepting + 1]; `accept_patterns`: u32[n].  Matches that the byte that led to the k-th accepting
+        state ends are those from accept_offsets[k] to accept_offsets[k + 1], sorted.
     `num_patterns`: numbers of patterns are below it.
 
     The accepting states have the highest numbers, so a walker tells them by one comparison.  The others are in
@@ -75,20 +47,13 @@ class Automaton:
     states near state 0, whose rows are then neighbours in a cache.
     """
 
-    UNBOUNDED = 0xFFFFFFFF
-
     classes: Array
     transitions: Array
-    entries: Array
     depth: Array
     fallback: Array
     changed_cells: Array
     accept_offsets: Array
     accept_patterns: Array
-    accept_lags: Array
-    end_offsets: Array
-    end_patterns: Array
-    end_lags: Array
     num_patterns: int
 
     @cached_property
@@ -105,11 +70,6 @@ class Automaton:
         return self.num_states - (len(self.accept_offsets) - 1)
 
     @cached_property
-    def looks_ahead(self) -> bool:
-        """Whether some match shows only at the byte after it, or at the end of the data."""
-        return bool(self.accept_lags.any()) or len(self.end_patterns) > 0
-
-    @cached_property
     def num_shown(self) -> Array:
         """How many matches each accepting state shows, i64; at least one."""
         return np.diff(self.accept_offsets.astype(np.int64))
@@ -124,14 +84,12 @@ class Automaton:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self._arrays().values())
 
-    def accepted(self, states: Array) -> tuple[Array, Array, Array]:
-        """What accepting `states` show: index into `states`, pattern, lag, of each match."""
+    def accepted(self, states: Array) -> tuple[Array, Array]:
+        """What accepting `states` show: index into `states`, and pattern, of each match."""
         sets = states.astype(np.int64) - self.first_accepting
-        return _members(self.accept_offsets, self.accept_patterns, self.accept_lags, sets)
-
-    def accepted_at_end(self, state: int) -> tuple[Array, Array]:
-        """What shows where the data ends in `state`: pattern, lag, of each match."""
-        return _members(self.end_offsets, self.end_patterns, self.end_lags, np.array([state]))[1:]
+        counts = self.num_shown[sets]
+        at = concatenated_ranges(self.accept_offsets.astype(np.int64)[sets], counts)
+        return np.repeat(np.arange(len(sets)), counts), self.accept_patterns[at]
 
     # --- as arrays -------------------------------------------------------------------------
 
@@ -194,52 +152,37 @@ class Automaton:
         states, classes = self.transitions.shape
         _hold(len(self.classes) == 256, "each of 256 bytes has a class")
         _hold(int(self.classes.max()) < classes, "each class has a column of `transitions`")
-        _hold(self.entries.shape[1] == NUM_CONTEXTS, f"`entries` has {NUM_CONTEXTS} columns")
-        _hold(self.entries.size > 0 and int(self.entries.max()) < states, "`entries` are states")
         _hold(
             1 <= len(self.accept_offsets) <= states,
             "accepting states are states, and state 0 is none of them",
         )
-        _hold(len(self.end_offsets) == states + 1, "each state has its matches at the end of the data")
-        arrays = self._arrays()
-        for kind in ("accept", "end"):
-            offsets, patterns, lags = (arrays[f"{kind}_{part}"] for part in ("offsets", "patterns", "lags"))
-            self._validate_sets(kind, offsets, patterns, lags)
+        steps = np.diff(self.accept_offsets.astype(np.int64))
+        _hold(int(self.accept_offsets[0]) == 0 and bool((steps >= 0).all()), "`accept_offsets` ascend from 0")
         _hold(
-            bool((self.num_shown > 0).all()),
-            "each accepting state shows a match",
+            int(self.accept_offsets[-1]) == len(self.accept_patterns),
+            "`accept_offsets` end where `accept_patterns` does",
         )
-
-    def _validate_sets(self, kind: str, offsets: Array, patterns: Array, lags: Array) -> None:
-        steps = np.diff(offsets.astype(np.int64))
-        _hold(int(offsets[0]) == 0 and bool((steps >= 0).all()), f"`{kind}_offsets` ascend from 0")
-        _hold(
-            int(offsets[-1]) == len(patterns) == len(lags),
-            f"`{kind}_offsets` end where `{kind}_patterns` does",
-        )
-        if not len(patterns):
+        _hold(bool((steps > 0).all()), "each accepting state shows a match")
+        if not len(self.accept_patterns):
             return
-        _hold(int(patterns.max()) < self.num_patterns, f"`{kind}_patterns` are below {self.num_patterns}")
-        _hold(int(lags.max()) <= 1, f"`{kind}_lags` are 0 or 1")
-        keys = patterns.astype(np.int64) * 2 + lags
-        begins = np.zeros(len(keys) + 1, bool)
-        begins[offsets] = True
-        _hold(bool((begins[1:-1] | (np.diff(keys) > 0)).all()), f"each set of `{kind}_patterns` ascends")
+        _hold(
+            int(self.accept_patterns.max()) < self.num_patterns,
+            f"`accept_patterns` are below {self.num_patterns}",
+        )
+        begins = np.zeros(len(self.accept_patterns) + 1, bool)
+        begins[self.accept_offsets] = True
+        ascends = np.diff(self.accept_patterns.astype(np.int64)) > 0
+        _hold(bool((begins[1:-1] | ascends).all()), "each set of `accept_patterns` ascends")
 
 
 _FORMS = {
     "classes": (np.uint8, 1),
     "transitions": (np.uint32, 2),
-    "entries": (np.uint32, 2),
     "depth": (np.uint32, 1),
     "fallback": (np.uint32, 1),
     "changed_cells": (np.uint32, 1),
     "accept_offsets": (np.uint32, 1),
     "accept_patterns": (np.uint32, 1),
-    "accept_lags": (np.uint8, 1),
-    "end_offsets": (np.uint32, 1),
-    "end_patterns": (np.uint32, 1),
-    "end_lags": (np.uint8, 1),
 }
 
 
@@ -273,10 +216,3 @@ def concatenated_ranges(starts: Array, counts: Array) -> Array:
     """starts[0], ..., starts[0] + counts[0] - 1, starts[1], ...: the indices of several slices, one after the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
-
-
-def _members(offsets: Array, patterns: Array, lags: Array, sets: Array) -> tuple[Array, Array, Array]:
-    wide = offsets.astype(np.int64)
-    starts, counts = wide[sets], wide[sets + 1] - wide[sets]
-    at = concatenated_ranges(starts, counts)
-    return np.repeat(np.arange(len(sets)), counts), patterns[at], lags[at]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .automaton import MAX_CELLS, NUM_CONTEXTS, Automaton, concatenated_ranges
+from .automaton import MAX_CELLS, Automaton, concatenated_ranges
 from .errors import LimitExceeded
 from .fallback_rows import fill_range
 
@@ -57,16 +57,11 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
     return Automaton(
         classes=classes,
         transitions=numbering.rows,
-        entries=np.zeros((1, NUM_CONTEXTS), np.uint32),
         depth=numbering.depth,
         fallback=numbering.fail.astype(np.uint32),
         changed_cells=np.concatenate(numbering.edges).astype(np.uint32),
         accept_offsets=offsets,
         accept_patterns=shown,
-        accept_lags=np.zeros(len(shown), np.uint8),
-        end_offsets=np.zeros(num_states + 1, np.uint32),
-        end_patterns=np.zeros(0, np.uint32),
-        end_lags=np.zeros(0, np.uint8),
         num_patterns=len(patterns),
     )
 

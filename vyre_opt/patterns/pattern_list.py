@@ -1,35 +1,48 @@
-"""Patterns as a caller writes them: bytes, text, arrays, or what `re.compile` returns; read as bytes and flags."""
+"""Patterns as a caller writes them: bytes, text, arrays, rules, or what `re.compile` returns; read as bytes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..ir.diagnostics import Diagnostic
 from .errors import PatternError
-from .regex_syntax import location_in
+from .rule import Rule
 
-__all__ = ["MAX_LITERAL_BYTES", "MAX_PATTERNS", "Patterns", "read_patterns"]
+__all__ = ["MAX_LITERAL_BYTES", "MAX_PATTERNS", "ExpressionSyntax", "Patterns", "read_patterns"]
 
 MAX_PATTERNS = 1 << 22
 MAX_LITERAL_BYTES = 65_535
 
 
 @dataclass(frozen=True, slots=True)
+class ExpressionSyntax:
+    """How an expression is read.  `flags`: those of `re`.  `is_text`: bytes above 127 are characters of UTF-8.
+
+    `is_of_re`: nothing is to be translated.  `rule`: has the conditions.
+    """
+
+    flags: int
+    is_text: bool = False
+    is_of_re: bool = False
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Patterns:
-    """`contents`: the bytes of each.  `flags`: by number, those of `re` for what is a regular expression."""
+    """`contents`: the bytes of each.  `expressions`: by number, those that are regular expressions."""
 
     contents: list[bytes]
-    flags: dict[int, int]
+    expressions: dict[int, ExpressionSyntax] = field(default_factory=dict)
 
 
 def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Patterns:
     """The patterns, checked but for the syntax of regular expressions.  Raises PatternError."""
-    if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern)):
+    if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern, Rule)):
         raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
     try:
         listed = list(patterns)
@@ -37,37 +50,63 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Pa
         raise _wrong(f"patterns is a list of patterns, not {type(patterns).__name__}") from None
     if not 1 <= len(listed) <= MAX_PATTERNS:
         raise _wrong(f"there are {len(listed)} patterns; 1 to {MAX_PATTERNS} are searched for")
-    flags: dict[int, int] = {}
+    expressions: dict[int, ExpressionSyntax] = {}
     wrong: list[Diagnostic] = []
     for number, pattern in enumerate(listed):
         if not regex and type(pattern) is bytes and 1 <= len(pattern) <= MAX_LITERAL_BYTES:
             continue  # most patterns: for all of them, the rest of this loop takes as long as their automaton
-        pattern_flags = re.IGNORECASE * caseless if regex else None
-        if isinstance(pattern, re.Pattern):
-            pattern_flags = (pattern.flags & ~re.UNICODE) | re.IGNORECASE * caseless
-            pattern = pattern.pattern
-        if pattern_flags is not None:
-            flags[number] = int(pattern_flags)
+        name = f"patterns[{number}]"
         try:
-            listed[number] = _content(pattern, f"patterns[{number}]", pattern_flags is not None)
+            written = pattern.expression if isinstance(pattern, Rule) else pattern
+            if regex or isinstance(pattern, Rule) or isinstance(written, re.Pattern):
+                syntax = _syntax(pattern, written, caseless, name)
+                written = written.pattern if isinstance(written, re.Pattern) else written
+                listed[number], expressions[number] = _octets(written, name), syntax
+            else:
+                listed[number] = _literal(written, name)
         except PatternError as error:
             wrong += error.diagnostics
     if wrong:
         raise PatternError(wrong)
-    return Patterns(listed, flags)
+    return Patterns(listed, expressions)
 
 
-def _content(pattern: Any, name: str, is_regex: bool) -> bytes:
-    """The bytes of a pattern."""
+def _syntax(pattern: Any, written: Any, caseless: bool, name: str) -> ExpressionSyntax:
+    flags, is_of_re = int(re.IGNORECASE) * caseless, False
+    if isinstance(written, re.Pattern):
+        flags |= written.flags & ~int(re.UNICODE)
+        written, is_of_re = written.pattern, isinstance(written.pattern, bytes)
+    rule = pattern if isinstance(pattern, Rule) else None
+    if rule is not None:
+        _check_conditions(rule, name)
+    return ExpressionSyntax(flags, isinstance(written, str), is_of_re, rule)
+
+
+def _check_conditions(rule: Rule, name: str) -> None:
+    """Raise PatternError for what is none of a rule's conditions."""
+    if (
+        isinstance(rule.entropy, bool)
+        or not isinstance(rule.entropy, (int, float))
+        or not 0 <= rule.entropy <= 8
+    ):
+        raise _wrong(f"the entropy of {name} is 0 to 8 bits a byte, not {rule.entropy!r}")
+    if rule.where is not None and not callable(rule.where):
+        raise _wrong(f"`where` of {name} is a function of a match, not {type(rule.where).__name__}")
+    if isinstance(rule.allow, (str, bytes, re.Pattern)):
+        raise _wrong(f"`allow` of {name} is a list of expressions, not one", "write [expression]")
+    for allowed in rule.allow:
+        try:
+            is_of_bytes = isinstance(re.compile(allowed).pattern, bytes)
+        except (re.error, TypeError) as error:
+            raise _wrong(f"`allow` of {name} has {allowed!r}: {error}") from None
+        if not is_of_bytes:
+            raise _wrong(f"`allow` of {name} has {allowed!r}, which is text; data are bytes", "write rb'...'")
+
+
+def _literal(pattern: Any, name: str) -> bytes:
     content = _octets(pattern, name)
-    if not is_regex and not 1 <= len(content) <= MAX_LITERAL_BYTES:
+    if not 1 <= len(content) <= MAX_LITERAL_BYTES:
         raise _wrong(f"{name} has {len(content)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
-    if is_regex and isinstance(pattern, str) and not pattern.isascii():
-        offset = next(at for at, byte in enumerate(content) if byte > 127)
-        message = "a regular expression matches bytes, of which this character is several"
-        loc = location_in(content, name, offset, offset + 2)
-        advice = r"pass bytes, and write the bytes of a character in a group: (?:\xc3\xa9)"
-        raise PatternError([Diagnostic("error", message, loc, help=advice)])
     return content
 
 

@@ -24,40 +24,20 @@ class AutomatonCells:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton, self.classes = automaton, automaton.num_classes
         self.columns = automaton.classes.astype(np.uint32)
-        self.cells = self.cells_of(automaton.transitions).reshape(-1)
-        self.entries = self.cells_of(automaton.entries)
+        self.cells = np.asarray(automaton.transitions * np.uint32(self.classes)).reshape(-1)
         self.params = self.classes, automaton.first_accepting * self.classes
         """`classes` and `first_accepting`, which come first among the params of a walk."""
-
-    def cells_of(self, states: Array) -> Array:
-        return np.asarray(states * np.uint32(self.classes))
-
-    def states_of(self, cells: Array) -> Array:
-        return np.asarray(cells // np.uint32(self.classes))
-
-    @cached_property
-    def least_lags(self) -> Array:
-        """Of each accepting state."""
-        lags, offsets = self.automaton.accept_lags, self.automaton.accept_offsets[:-1]
-        if not len(offsets):
-            return np.zeros(0, np.uint32)
-        return np.minimum.reduceat(lags, offsets).astype(np.uint32)
 
     @cached_property
     def first_shown(self) -> Array:
         """Of each accepting state the first pattern that it shows."""
         return self.automaton.accept_patterns[self.automaton.accept_offsets[:-1]]
 
-    @cached_property
-    def shows_at_end(self) -> Array:
-        """Whether each state shows a match where the data ends."""
-        return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
-
-    def shown(self, places: Array, numbers: Array) -> tuple[Array, Array, Array, Array]:
-        """What hits show, given as `unpacked` does: for each match the index of its hit, the place behind that, i64, the
-        pattern, and the lag."""
-        index, patterns, lags = self.automaton.accepted(numbers + self.automaton.first_accepting)
-        return index, places[index] + 1, patterns, lags
+    def shown(self, places: Array, numbers: Array) -> tuple[Array, Array, Array]:
+        """What hits show, given as `unpacked` does: for each match the index of its hit, the place behind that, i64, and the
+        pattern."""
+        index, patterns = self.automaton.accepted(numbers + self.automaton.first_accepting)
+        return index, places[index] + 1, patterns
 
 
 def unpacked(packed: Array) -> tuple[Array, Array]:

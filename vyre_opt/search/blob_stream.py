@@ -20,10 +20,11 @@ import numpy as np
 
 from .blobs import MIN_BLOB, Blobs, find_blobs, may_go_on
 from .data import octets_of
-from .disjoint import Disjoint, Row
+from .disjoint import Disjoint
 from .encodings import ENCODINGS
-from .grep_stream import GrepMatch, longest_match, matches_within
+from .grep_stream import LONGEST, GrepMatch
 from .matches import Matches
+from .rule_search import RuleSearch, WholeData
 from .scanner import Scanner
 
 __all__ = ["BlobStream", "scan_blobs"]
@@ -89,13 +90,8 @@ class _Phase:
 
     def __init__(self, scanner: Scanner, number: int, overlapping: bool) -> None:
         self.scanner, self.number = scanner, number
-        compiled = scanner._tables.compiled
-        self.is_exact = scanner._tables.knows_lengths
-        # no anchor looks at what is beside
-        self.is_plain = not compiled.search.entries.any() and not compiled.search.looks_ahead
-        self.longest = longest_match(scanner)
-        within = None if self.is_exact else self._within
-        self._disjoint = None if overlapping else Disjoint(self.longest, within)
+        self.longest = _seen(scanner)
+        self._disjoint = None if overlapping else Disjoint()
         self._text: _Text | None = None
 
     def matches(self, text: _Text, reported: int, until: int | None) -> list[GrepMatch]:
@@ -104,11 +100,11 @@ class _Phase:
         starts, ends, patterns = self._inside(text)
         first, last = self._characters(starts, ends)
         spans = text.places(first), text.places(last - 1) + 1
-        is_new = (spans[1] > reported) & (ends - starts <= self.longest)
-        known = None
+        is_new = (spans[1] > reported) & (ends - starts <= self.longest) & (starts < ends)
+        settled = None
         if until is not None:
             is_new &= last <= until
-            known = max(0, until - self.number) * 3 // 4 + text.base // 4 * 3
+            settled = max(0, until - self.number) * 3 // 4 + text.base // 4 * 3 - self.longest + 1
         bytes_before = np.int64(text.base // 4 * 3)
         columns = [
             column[is_new].astype(np.uint64)
@@ -118,51 +114,43 @@ class _Phase:
             columns[0], columns[1], patterns[is_new].astype(np.uint32), (columns[2], columns[3])
         )
         if self._disjoint is not None:
-            matches = self._disjoint.choose(matches, known)
+            matches = self._disjoint.choose(matches, settled)
         return [*self._with_contents(matches)]
 
     def _characters(self, starts: Array, ends: Array) -> tuple[Array, Array]:
         """Those that hold the bytes from `starts` up to `ends`, as indices of the text."""
         return self.number + starts * 8 // 6, self.number - (-ends * 8 // 6)
 
-    def _inside(self, text: _Text) -> tuple[Array, Array, Array]:
-        """The starts, ends and patterns of the matches that are in one blob."""
-        if self.is_plain:
-            whole = (len(text.characters) - self.number) // 4 * 4
-            found = self._scan(text, self.number, self.number + max(0, whole))
-            starts, ends = found.starts.astype(np.int64), found.ends.astype(np.int64)
-            first, last = self._characters(starts, ends)
-            blobs = np.searchsorted(text.begins, last - 1, side="right") - 1
-            ends_inside, starts_before = last <= text.ends[blobs], first < text.begins[blobs] + self.number
-            is_inside = ends_inside & ~starts_before
-            inside = starts[is_inside], ends[is_inside], found.patterns[is_inside]
-            # the leftmost start hides others: behind one in the blob before, there may be one in this blob
-            hiding = ends_inside & starts_before
-            if self.is_exact or not hiding.any():
-                return inside
-            again = np.unique(blobs[hiding])
-            known = ~np.isin(blobs[is_inside], again)
-            columns = self._inside_each(text, again.tolist())
-            starts, ends, patterns = (
-                np.concatenate([column[known], other]) for column, other in zip(inside, columns, strict=True)
-            )
-            return starts, ends, patterns
-        return self._inside_each(text, range(len(text.begins)))
+    def _blobs_of(self, text: _Text, starts: Array, ends: Array) -> Array:
+        """The number of the blob that has all characters of each place, or -1."""
+        first, last = self._characters(starts, ends)
+        blobs = np.searchsorted(text.begins, last - 1, side="right") - 1
+        is_inside = (last <= text.ends[blobs]) & (first >= text.begins[blobs] + self.number)
+        return np.where(is_inside, blobs, -1)
 
-    def _inside_each(self, text: _Text, blobs: Iterable[int]) -> tuple[Array, Array, Array]:
-        columns: list[tuple[Array, Array, Array]] = [(np.zeros(0, np.int64),) * 2 + (np.zeros(0, np.uint32),)]
-        for blob in blobs:
-            begin, end = int(text.begins[blob]), int(text.ends[blob])
-            found = self._scan(text, begin + self.number, end - ((end - begin - self.number) % 4 == 1))
-            base = np.int64(begin // 4 * 3)
-            columns.append(
-                (found.starts.astype(np.int64) + base, found.ends.astype(np.int64) + base, found.patterns)
-            )
+    def _inside(self, text: _Text) -> tuple[Array, Array, Array]:
+        """The starts, ends and patterns of the matches in blobs, each of which is data of its own."""
+        whole = (len(text.characters) - self.number) // 4 * 4
+        found, atoms = self.scanner._atoms_in(text.characters[self.number : self.number + max(0, whole)])
+        starts, ends = found.starts.astype(np.int64), found.ends.astype(np.int64)
+        is_inside = self._blobs_of(text, starts, ends) >= 0
+        columns = [(starts[is_inside], ends[is_inside], found.patterns[is_inside])]
+        expressions = self.scanner._tables.expressions
+        begins, stops, owners = atoms.columns()
+        of_blob = self._blobs_of(text, begins, stops)
+        is_direct = any(expression.is_direct for expression in expressions)
+        chosen = range(len(text.begins)) if is_direct else np.unique(of_blob[of_blob >= 0]).tolist()
+        for blob in chosen:
+            base = int(text.begins[blob]) // 4 * 3
+            size = int(text.ends[blob] - text.begins[blob]) - self.number
+            content = np.frombuffer(self._bytes(text, base, base + max(0, size) * 6 // 8), np.uint8)
+            search = RuleSearch(expressions, None, raises=False)
+            of_this = of_blob == blob
+            search.add(begins[of_this] - base, owners[of_this])
+            for starts, ends, patterns in search.advance(WholeData(content), len(content), True):
+                columns.append((starts + base, ends + base, patterns))
         starts, ends, patterns = (np.concatenate(column) for column in zip(*columns, strict=True))
         return starts, ends, patterns
-
-    def _scan(self, text: _Text, begin: int, end: int) -> Matches:
-        return self.scanner.scan(text.characters[begin:end]) if begin < end else Matches.none()
 
     # --- contents
 
@@ -172,20 +160,20 @@ class _Phase:
             yield GrepMatch(first, last, pattern, self._content(start, end))
 
     def _content(self, start: int, end: int) -> bytes:
-        text = self._text
-        assert text is not None
-        start, end = start - text.base // 4 * 3, end - text.base // 4 * 3
+        assert self._text is not None
+        before = self._text.base // 4 * 3
+        return self._bytes(self._text, start - before, end - before)
+
+    def _bytes(self, text: _Text, start: int, end: int) -> bytes:
+        """The bytes from `start` up to `end` of what a text holds."""
         characters = text.characters[self.number + start * 8 // 6 : self.number - (-end * 8 // 6)]
         return ENCODINGS["base64"].decode_few(characters, start * 8 % 6)[: end - start].tobytes()
 
-    def _within(self, row: Row, start: int) -> list[Row]:
-        text = self._text
-        assert text is not None
-        found = matches_within(self.scanner, self._content(start, row[1]))
-        starts, ends = found.starts.astype(np.int64) + start, found.ends.astype(np.int64) + start
-        first, last = self._characters(starts - text.base // 4 * 3, ends - text.base // 4 * 3)
-        columns = starts, ends, found.patterns, text.places(first), text.places(last - 1) + 1
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+def _seen(scanner: Scanner) -> int:
+    """Bytes of the longest match that is found, which bounds what waits."""
+    longest = scanner._tables.longest
+    return LONGEST if longest is None else longest
 
 
 class BlobStream:
@@ -200,7 +188,7 @@ class BlobStream:
         inner = scanner._with(encoding="base64", strict=False)
         self._min_length = min_length
         self._phases = [_Phase(inner, number, overlapping) for number in range(PHASES)]
-        self._tail_size = 4 * longest_match(scanner) + 4 * BESIDE
+        self._tail_size = 4 * _seen(scanner) + 4 * BESIDE
         self._waiting = np.zeros(0, np.uint8)
         self._offset = 0  # of what waits, in the file
         self._base = 0  # number of the next character

@@ -3,56 +3,58 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-__all__ = ["WAITING", "ByteHistory", "Rows"]
+__all__ = ["ByteHistory"]
 
 Array = np.ndarray[Any, Any]
-Rows = Callable[[Array, int], Array]
-"""Gives u8[n, width], the bytes from each of n places on, i64."""
-
-
-WAITING = 2
-"""Bytes behind the end of a match that it may take to know it."""
 
 
 @dataclass(slots=True)
 class ByteHistory:
-    """Keeps `limit` bytes in front of the latest part, and some more.  `total`: how many went by."""
+    """Bytes by their places, from those that are still needed up to the `total` that went by."""
 
-    limit: int
     total: int = 0
+    _window: Array = field(default_factory=lambda: np.zeros(0, np.uint8), init=False)
+    _known: int = field(
+        default=0, init=False
+    )  # bytes of the window that are in the parts, if there are parts
     _parts: deque[Array] = field(default_factory=deque, init=False)
-    _kept: int = field(default=0, init=False)
+    _joined: Array | None = field(default=None, init=False)
 
-    def add(self, part: Array) -> None:
-        """Add bytes, which are not copied."""
-        self._parts.append(part)
-        self.total += len(part)
-        self._kept += len(part)
-        # of what ended where the part before did, it may be known only now
-        while self._kept - len(self._parts[0]) - len(part) >= self.limit + WAITING:
-            self._kept -= len(self._parts.popleft())
+    def show(self, window: Array, known: int) -> None:
+        """The next bytes, until `forget`; the first `known` of the window are the last of those before."""
+        self._window, self._known, self._joined = window, known, None
+        self.total += len(window) - known
 
-    def skip(self, count: int, kept: Array) -> None:
-        """Forget all, for `count` bytes went by that were not added, of which `kept` are the last."""
-        self._parts.clear()
-        self._kept = 0
-        self.total += count - len(kept)
-        self.add(kept)
+    def skip(self, count: int, latest: Array) -> None:
+        """So many bytes went by, of which the last are given, or more than those."""
+        self.total += count
+        self._parts = deque([latest])
+        self._window, self._known, self._joined = latest, len(latest), None
 
-    def last(self, count: int) -> Array:
-        """The last `count` bytes, or all that are kept if these are fewer; a copy only where they are of several parts."""
-        parts: list[Array] = []
-        for part in reversed(self._parts):
-            if count <= 0:
-                break
-            parts.append(part[max(0, len(part) - count) :])
-            count -= len(part)
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts[::-1]) if parts else np.zeros(0, np.uint8)
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        """A buffer with the bytes from `first` up to `end`, and the place of its first one."""
+        base = self.total - len(self._window)
+        if first >= base or not self._parts:
+            return self._window, base
+        if self._joined is None:
+            self._joined = np.concatenate([*self._parts, self._window[self._known :]])
+        return self._joined, self.total - len(self._joined)
+
+    def forget(self, first: int, tail: Array) -> None:
+        """Keep the bytes from `first` on.  `tail`: a copy of the last ones, which are in the next window, too."""
+        if first >= self.total - len(tail):
+            self._parts.clear()
+        elif self._parts:
+            self._parts.append(self._window[self._known :].copy())
+        else:
+            base = self.total - len(self._window)
+            self._parts.append(self._window[max(0, first - base) :].copy())
+        begin = self.total - sum(map(len, self._parts))
+        while self._parts and begin + len(self._parts[0]) <= first:
+            begin += len(self._parts.popleft())
+        self._window, self._known, self._joined = tail, len(tail), None

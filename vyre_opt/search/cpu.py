@@ -1,8 +1,6 @@
 """Where an automaton accepts, on the CPU: launches of pattern_filter and pattern_walk over pieces of data.
 
-A piece begins some bytes before what it reports, as many as an automaton must see to be in the right state.  An automaton
-that must see all, such as that of `a.*b`, begins in a supposed state: that in which the data before ended.  Pieces for which
-that was wrong are walked again, from the states in which the pieces before them ended.
+A piece begins some bytes before what it reports, as many as an automaton must see to be in the right state.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from ..kernels.pattern_filter import pattern_filter
 from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
-from ..patterns.automaton import CONTEXT_OF, concatenated_ranges
+from ..patterns.automaton import concatenated_ranges
 from ..targets.cpu import CpuDispatcher
 from .automaton_cells import AutomatonCells, launch, unpacked
 from .prefilter import Prefilter
 
-__all__ = ["CpuSearch", "Hits"]
+__all__ = ["CpuSearch"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,15 +41,6 @@ WALK_BYTES, WALK_BYTES_OF_GRAMS = 30, 80
 """A walk from a candidate takes as long as so many bytes of a walk through all; that of a gram begins earlier."""
 TRY_AGAIN = 16
 """After so many windows in which the filter was slower than a walk it is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """`packed`: u64, in ascending order: index of a byte << 32 | number of the accepting state after it, from 0.
-    `state`: after the last byte."""
-
-    packed: Array
-    state: int
 
 
 class _LaunchPieces:
@@ -90,31 +79,28 @@ class _LaunchPieces:
 class CpuSearch:
     """Searches data in windows, for one thread at a time: how much a window held says how much room the next one gets.
 
-    `warmup`: as of CompiledPatterns.  `prefilter`: of an automaton that begins in state 0 everywhere, or None.
-    `room`: for the hits of a piece.
+    `warmup`: as of CompiledPatterns.  `prefilter`: of literals, or None.  `room`: for the hits of a piece.
     """
 
     walked: AutomatonCells
-    warmup: int | None
+    warmup: int
     prefilter: Prefilter | None
     dispatcher: CpuDispatcher
     room: int = FIRST_ROOM
     _windows_without_filter: int = field(default=0, init=False)
     _latest: tuple[tuple[int, int], _LaunchPieces] | None = field(default=None, init=False)
 
-    def search(self, data: Array, start: int, state: int) -> Hits:
-        """The hits at `start` and after it.
+    def search(self, data: Array, start: int) -> Array:
+        """The hits at `start` and after it: u64, in ascending order: index of a byte << 32 | number of the accepting state
+        after it, from 0.
 
         `data`: u8, less than 4 GiB; before `start` it has what the automaton must see, as far as there is anything.
-        `state`: that before the first byte of `data`, or, for an automaton that must see all, before `start`.
         """
         if len(data) <= FEW_BYTES:
-            return self._by_hand(data, start if self.warmup is None else 0, state, start)
+            return self._by_hand(data, 0, 0, start)
         if self._filters():
             return self._filtered(data, start)
-        if self.warmup is None:
-            return self._walked_in_turn(data, start, state)
-        return self._walked(data, start, state, self.warmup)
+        return self._walked(data, start)
 
     def _filters(self) -> bool:
         if self.prefilter is None:
@@ -125,7 +111,7 @@ class CpuSearch:
 
     # --- by the filter
 
-    def _filtered(self, data: Array, start: int) -> Hits:
+    def _filtered(self, data: Array, start: int) -> Array:
         key = (start, len(data))
         if self._latest is None or self._latest[0] != key:
             self._latest = key, self._pieces_to_filter(*key)
@@ -134,68 +120,42 @@ class CpuSearch:
         cost = WALK_BYTES_OF_GRAMS if self.prefilter.stride else WALK_BYTES
         if int(walks.sum()) * cost > len(data):
             self._windows_without_filter = TRY_AGAIN
-        return Hits(hits, 0)
+        return hits
 
     def _pieces_to_filter(self, start: int, end: int) -> _LaunchPieces:
-        assert self.warmup is not None
         size = max(FILTERED_PIECE, 8 * self.warmup)
         shown = np.arange(start, end, size, dtype=np.int64)
         return _LaunchPieces(np.maximum(shown - self.warmup, 0), shown, np.minimum(shown + size, end))
 
     # --- by walks
 
-    def _walked(self, data: Array, start: int, state: int, warmup: int) -> Hits:
+    def _walked(self, data: Array, start: int) -> Array:
         """By pieces of equal length, the last of which ends with the data."""
-        total = len(data) - start
+        total, warmup = len(data) - start, self.warmup
         size = max(WALKED_PIECE, 4 * warmup)
         if total < CHAINS * size:
             size = max(64, -(-total // CHAINS))
         words = -(-(size + warmup) // 4)
         if 4 * words > len(data):
-            walked = self._walked_in_turn(data, 0, state)
-            first = int(np.searchsorted(walked.packed, np.uint64(start << 32)))
-            return Hits(walked.packed[first:], walked.state)
+            return self._walked_at_once(data, start)
         shown = np.arange(start, len(data), size, dtype=np.int64)
         until = np.minimum(shown + size, len(data))
         begins = np.clip(shown - warmup, 0, len(data) - 4 * words)
         begins[-1] = len(data) - 4 * words
-        entries = self.walked.entries[0, CONTEXT_OF[data[begins - 1]]]
-        entries[begins == 0] = state * self.walked.classes
-        hits, _, exits = self._launch(data, _LaunchPieces(begins, shown, until, entries), words)
-        return Hits(hits, int(exits[-1]) // self.walked.classes)
+        return self._launch(
+            data, _LaunchPieces(begins, shown, until, np.zeros(len(begins), np.uint32)), words
+        )[0]
 
-    def _walked_in_turn(self, data: Array, start: int, state: int) -> Hits:
-        """By pieces that each begin where the one before ends, then by single bytes."""
-        found: list[Hits] = []
-        whole = (len(data) - start) // WALKED_PIECE
-        rest = (len(data) - start) % WALKED_PIECE // 4
-        for count, words in ((whole, WALKED_PIECE // 4), (min(rest, 1), rest)):  # `rest` words are one piece
-            if count:
-                end = start + 4 * words * count
-                found.append(
-                    self._repaired(data, np.arange(start, end, 4 * words, dtype=np.int64), words, state)
-                )
-                state, start = found[-1].state, end
-        found.append(self._by_hand(data, start, state, start))
-        return Hits(np.concatenate([part.packed for part in found]), found[-1].state)
+    def _walked_at_once(self, data: Array, start: int) -> Array:
+        """By one piece, then by single bytes."""
+        words = len(data) // 4
+        zero = np.zeros(1, np.int64)
+        piece = _LaunchPieces(zero, zero + start, zero + 4 * words, zero.astype(np.uint32))
+        hits, _, exits = self._launch(data, piece, words)
+        rest = self._by_hand(data, 4 * words, int(exits[0]) // self.walked.classes, start)
+        return np.concatenate([hits, rest])
 
-    def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
-        pieces = _LaunchPieces(begins, begins, begins + 4 * words)
-        supposed = np.full(len(begins), state * self.walked.classes, np.uint32)
-        exits = np.zeros(len(begins), np.uint32)
-        found: list[Array] = [np.zeros(0, np.uint64)] * len(begins)
-        wrong = np.arange(len(begins))
-        while len(wrong):
-            hits, counts, ended = self._launch(data, pieces.chosen(wrong, supposed[wrong]), words)
-            exits[wrong] = ended
-            for piece, piece_hits in zip(wrong.tolist(), np.split(hits, np.cumsum(counts)[:-1]), strict=True):
-                found[piece] = piece_hits
-            actual = np.concatenate([supposed[:1], exits[:-1]])
-            wrong = np.flatnonzero(actual != supposed)
-            supposed = actual
-        return Hits(np.concatenate(found), int(exits[-1]) // self.walked.classes)
-
-    def _by_hand(self, data: Array, begin: int, state: int, start: int) -> Hits:
+    def _by_hand(self, data: Array, begin: int, state: int, start: int) -> Array:
         """Few bytes, from `begin` on; the hits from `start` on."""
         packed, automaton = [], self.walked.automaton
         follow, first = automaton.transitions.item, automaton.first_accepting
@@ -203,7 +163,7 @@ class CpuSearch:
             state = follow(state, column)
             if state >= first and position >= start:
                 packed.append(position << 32 | state - first)
-        return Hits(np.array(packed, np.uint64), state)
+        return np.array(packed, np.uint64)
 
     # --- launches
 
@@ -269,7 +229,7 @@ class CpuSearch:
                 behind = (packed >> np.uint64(32)).astype(np.int64) + 1
                 few = walked.first_shown[packed.astype(np.uint32)]
             else:
-                _, behind, few, _ = walked.shown(*unpacked(packed))
+                _, behind, few = walked.shown(*unpacked(packed))
             ends = (behind + base).astype(np.uint64)
             return ends - lengths[few], ends, few
         total = len(packed) if counts is None else int(counts.sum())

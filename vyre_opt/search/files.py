@@ -4,8 +4,8 @@ A piece is read from some bytes before its first one on, as many as a match may 
 each match is found once, whichever worker has the piece, and a piece that is searched again gives the same.  Files are cut
 where that can be done:
 
-    bytes, and strict encoded text     into pieces, if each pattern's matches are of one length
-    text with blanks, and other sets   not at all: a stream goes through the file
+    bytes, and strict encoded text               into pieces, if all patterns are literals
+    text with blanks, and regular expressions    not at all: a stream goes through the file
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .encodings import Encoding
 from .errors import EncodingError
 from .matches import Matches
 from .stream import Stream
-from .tables import SearchTables
+from .tables import PatternTables
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,7 +62,7 @@ class FileScanner(Protocol):
 
     target: str | None
     encoding: str | None
-    _tables: SearchTables
+    _tables: PatternTables
 
     @property
     def _encoding(self) -> Encoding | None: ...

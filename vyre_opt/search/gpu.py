@@ -20,19 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.gather_rows import INVOCATIONS, gather_rows
-from ..targets.cpu import CpuDispatcher
 from ..targets.cuda import CudaDispatcher, libcuda
 from ..targets.cuda.device import Device
 from ..targets.cuda.driver import translated_errors
 from ..targets.cuda.queues import PyCudaQueue
 from ..targets.cuda.transfers import Staging
 from ..targets.cuda.waiting import wait_until
-from .automaton_cells import launch
-from .byte_history import Rows
 from .data import DeviceOctets
 from .encodings import Encoding
-from .gpu_tables import GpuTables, program_name
+from .gpu_tables import GpuTables
 
 __all__ = ["GpuSearch", "SearchedWindow"]
 
@@ -46,9 +42,6 @@ SLOTS = 3
 """Windows under way at once: one is copied, one searched, and of one the hits are taken."""
 ALIGNED = 48
 """Whole groups of characters in every encoding, and whole vectors of the programs."""
-
-PLACES, MOST_PLACES = 3 << 29, (1 << 32) - 1
-"""Bytes of a stretch of data in which places have 32 bits, whole groups, and characters that are looked at from there on."""
 
 COUNTERS, HEADER = 2, 256
 """u32s at the start of a window's results, and the bytes before the hits."""
@@ -139,7 +132,6 @@ class GpuSearch:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
         self.unit, self.octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
         """Characters of a group, and the bytes that they hold."""
-        self._name = program_name(encoding)
         self.before = -(-self.characters_of(tables.reach) // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
@@ -167,57 +159,6 @@ class GpuSearch:
                     memory[key] = gpu.allocate(array.nbytes)
                     gpu.cuda.memcpy_htod(int(memory[key]), np.ascontiguousarray(array))
         return {key[0]: (memory[key], array.size) for key, array in arrays.items()}
-
-    def rows(self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher) -> Rows:
-        """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`.
-
-        They are gathered where the text is.
-        """
-        return partial(self._rows, text, first, cpu)
-
-    def _rows(
-        self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher, begins: Array, width: int
-    ) -> Array:
-        rows = np.empty((len(begins), width), np.uint8)
-        # places have 32 bits, from the first group of each stretch on
-        stretches = begins // PLACES
-        for stretch in np.unique(stretches).tolist():
-            which = stretches == stretch
-            start = first + stretch * PLACES // self.octets * self.unit
-            places = (begins[which] - stretch * PLACES).astype(np.uint32)
-            if isinstance(text, DeviceOctets):
-                rows[which] = self._gathered(text, start, places, width)
-            else:
-                rows[which] = self._gathered_by_cpu(cpu, text, start, places, width)
-        return rows
-
-    def _gathered_by_cpu(
-        self, cpu: CpuDispatcher, text: Array, start: int, places: Array, width: int
-    ) -> Array:
-        rows = np.empty((len(places), width), np.uint8)
-        arrays = [text[start : start + MOST_PLACES], places, rows.reshape(-1)]
-        if self.encoding is not None:
-            arrays.append(self.encoding.values)
-        launch(cpu, gather_rows(self._name), arrays, -(-rows.size // INVOCATIONS), (0, width))
-        return rows
-
-    def _gathered(self, text: DeviceOctets, start: int, places: Array, width: int) -> Array:
-        rows = np.empty((len(places), width), np.uint8)
-        with self.gpu as gpu, translated_errors(f"copying {rows.nbytes} bytes from the GPU"):
-            kernel = self.dispatcher.prepare(gather_rows(self._name))
-            memory, gathered = gpu.allocate(places.nbytes), gpu.allocate(rows.nbytes)
-            gpu.cuda.memcpy_htod(int(memory), places)
-            skipped = (text.pointer + start) % 16  # programs may load vectors
-            pointer, length = text.pointer + start - skipped, skipped + len(text) - start
-            pointers = {"data": pointer, "begins": int(memory), "rows": int(gathered)}
-            counts = {"data": min(length, MOST_PLACES), "begins": len(places), "rows": rows.size}
-            if self.encoding is not None:
-                pointers["values"], counts["values"] = int(self.memory["values"][0]), 256
-            queue, params = PyCudaQueue(gpu, gpu.stream), {"width": width, "skipped": skipped}
-            kernel.launch(queue, (-(-rows.size // INVOCATIONS), 1, 1), pointers, counts, params)
-            queue.wait()
-            gpu.cuda.memcpy_dtoh(rows, int(gathered))
-        return rows
 
     def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Generator[SearchedWindow]:
         """Search the characters of `text` from `first` up to `end`, which are whole groups, in order.

@@ -62,10 +62,9 @@ class GpuTables:
 
     @classmethod
     def of(cls, compiled: CompiledPatterns, is_literal: bool) -> GpuTables | None:
-        """None for automata that a GPU does not walk: those that must see all data, or what stands beside a match, and very
-        large ones."""
+        """None for automata that a GPU does not walk: those of long literals, and very large ones."""
         search, warmup = compiled.search, compiled.warmup
-        if warmup is None or warmup > WARMUPS[-1] or search.entries.any() or search.looks_ahead:
+        if warmup > WARMUPS[-1]:
             return None
         cells = search.num_states * 256
         shortest = int(compiled.lengths.min())

@@ -52,15 +52,3 @@ class MatchedText:
             return raw.tobytes()
         characters = raw[self.encoding.values[raw] != BLANK]
         return self.encoding.decode_few(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()
-
-    def spans(
-        self, start: int, first: int, last: int, starts: Array, ends: Array
-    ) -> tuple[list[int], list[int]]:
-        """The spans of matches within a match that begins at `start` and has the characters from `first` up to `last`."""
-        if self.encoding is None:
-            return starts.tolist(), ends.tolist()
-        raw = self._raw(first, last)
-        places = np.flatnonzero(self.encoding.values[raw] != BLANK) + (last - len(raw))
-        begin, _ = self.encoding.spans(np.array([start], np.uint64), np.array([start + 1], np.uint64))
-        firsts, lasts = self.encoding.spans(starts, ends)
-        return places[firsts - begin].tolist(), (places[lasts - begin - np.uint64(1)] + 1).tolist()

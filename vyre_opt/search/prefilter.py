@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kernels.pattern_filter import ENTRIES, POSITIONS
 from ..kernels.pattern_grams import GRAM, MULTIPLIER
+from ..patterns.byte_weights import WEIGHTS
 
 __all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
 
@@ -85,23 +86,10 @@ def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int) -> Array:
     return bitmap
 
 
-def _weights() -> Array:
-    """How often each byte is taken to be met: half as in English text and programs, half as in random bytes."""
-    text = np.full(256, 0.2)
-    text[128:] = 0.02
-    text[list(b"abcdefghijklmnopqrstuvwxyz")] = 2.5
-    text[list(b"etaoinsr")] = 6.0
-    text[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,()\"'=-/:")] = 0.7
-    text[ord(" ")] = 15.0
-    text[ord("\n")] = 3.0
-    by_byte = 0.5 * text / text.sum() + 0.5 / 256
-    return np.asarray(by_byte.reshape(-1, ENTRIES).sum(0))
-
-
-_WEIGHTS = _weights()
+_OF_ENTRY = WEIGHTS.reshape(-1, ENTRIES).sum(0)
 _WEIGHT_OF_OCTET = np.array(
     [
-        [sum(_WEIGHTS[8 * octet + bit] for bit in range(8) if value >> bit & 1) for value in range(256)]
+        [sum(_OF_ENTRY[8 * octet + bit] for bit in range(8) if value >> bit & 1) for value in range(256)]
         for octet in range(ENTRIES // 8)
     ]
 )

@@ -12,17 +12,16 @@ import numpy as np
 
 from ..execution.cache.store import default_store
 from ..execution.dispatcher import BadInputs, shared_dispatcher
-from ..patterns.compile import DEFAULT_MAX_STATES
-from ..patterns.pattern_list import read_patterns
+from ..patterns.pattern_list import Patterns, read_patterns
 from ..targets.cpu import CpuDispatcher
 from .array_file import read_arrays, write_arrays
-from .cached_patterns import cached_compiled
+from .cached_patterns import cached_tables
 from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
-from .stream import Stream
-from .tables import SearchTables
+from .stream import AtomPlaces, Stream
+from .tables import PatternTables, SearchTables, patterns_of_arrays
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,19 +42,18 @@ class Scanner:
         scanner = Scanner([b"needle", b"pin"], encoding="base64")
         for start, end, pattern in scanner.scan(text): ...
 
-    `patterns`: each bytes, an array of u8, or a str, of which its UTF-8 counts; what `re.compile` gives is a regular
-    expression, and with `regex` all are.  `encoding`: None, "base64", "base64url" or "hex".  `caseless`: ASCII letters match in
-    either case.  `strict`: every character of the text holds bits, or is padding; otherwise blanks and line breaks are
-    skipped, and padding may be left out.  `threads`: that search at once, by default as many as CPUs.  `max_states`: of the
-    automata of regular expressions.  `target`: "cuda" has large data searched by GPU `device`, "cpu" none; by default an array
-    on a GPU is searched there, and all else by the CPU.
+    `patterns`: each bytes, an array of u8, or a str, of which its UTF-8 counts; a `Rule`, and what `re.compile` returns, is a
+    regular expression, and with `regex` all are.  `encoding`: None, "base64", "base64url" or "hex".  `caseless`: ASCII letters
+    match in either case.  `strict`: every character of the text holds bits, or is padding; otherwise blanks and line breaks
+    are skipped, and padding may be left out.  `threads`: that search at once, by default as many as CPUs.  `target`: "cuda"
+    has large data searched by GPU `device`, "cpu" none; by default an array on a GPU is searched there, and all else by the
+    CPU.
 
-    All matches are found, those that overlap too.  Where a regular expression has several matches with one end, there is one,
-    with the leftmost start.
+    Of literals all matches are found, those that overlap too; of a regular expression those that `re.finditer` gives.
 
-    Raises PatternError for wrong patterns, with the place of each mistake, LimitExceeded where they need too many states, and
-    BadInputs for other wrong arguments.  All are ValueErrors.  A search raises BackendError where `target` is "cuda" and there
-    is no GPU.
+    Raises PatternError for wrong patterns, with the place of each mistake, LimitExceeded where literals need too large a
+    table, and BadInputs for other wrong arguments.  All are ValueErrors.  A search raises BackendError where `target` is
+    "cuda" and there is no GPU.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class Scanner:
         strict: bool = True,
         *,
         threads: int | None = None,
-        max_states: int = DEFAULT_MAX_STATES,
         target: str | None = None,
         device: int = 0,
     ) -> None:
@@ -75,14 +72,13 @@ class Scanner:
             if not isinstance(flag, (bool, np.bool_)):
                 raise BadInputs(f"{name} is True or False, not {flag!r}")
         caseless, regex = bool(caseless), bool(regex)
-        max_states = _number(max_states, "max_states")
         read = read_patterns(patterns, regex=regex, caseless=caseless)
-        compiled = cached_compiled(read, caseless, max_states, default_store())
-        self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads, target, device)
+        tables = cached_tables(read, caseless, default_store())
+        self._set(tables, encoding, strict, threads, target, device)
 
     def _set(
         self,
-        tables: SearchTables,
+        tables: PatternTables,
         encoding: str | None,
         strict: bool,
         threads: int | None,
@@ -100,7 +96,7 @@ class Scanner:
 
     @property
     def num_patterns(self) -> int:
-        return self._tables.compiled.num_patterns
+        return self._tables.num_patterns
 
     def __repr__(self) -> str:
         encoding = "" if self.encoding is None else f" in {'strict ' * self.strict}{self.encoding}"
@@ -167,31 +163,39 @@ class Scanner:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
         return self._stream()
 
-    def _stream(self, longest: int | None = None) -> Stream:
-        return Stream(*self._settings, self._gpu_for, longest=longest)
+    def _stream(self, limit: int | None = None) -> Stream:
+        return Stream(*self._settings, self._gpu_for, limit=limit)
+
+    def _atoms_in(self, data: Any) -> tuple[Matches, AtomPlaces]:
+        """The matches of literals, and the places of the atoms of expressions."""
+        atoms = AtomPlaces()
+        return Stream(*self._settings, self._gpu_for, is_whole=True, atoms=atoms).all_in(data), atoms
 
     @cached_property
-    def _settings(self) -> tuple[SearchTables, Encoding | None, bool, CpuDispatcher]:
+    def _settings(self) -> tuple[PatternTables, Encoding | None, bool, CpuDispatcher]:
         """Those of all its streams.  Raises BackendError where `target` is "cuda" and there is no GPU."""
         if self.target == "cuda":
             _gpu_dispatcher(self.device).device  # noqa: B018
         return self._tables, self._encoding, self.strict, self._dispatcher
 
-    def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> GpuSearch | None:
-        """What searches these bytes, or this text, on a GPU; None where the CPU does."""
+    def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> list[GpuSearch] | None:
+        """What searches these bytes, or this text, on a GPU, for each automaton; None where the CPU does."""
         is_resident = isinstance(octets, DeviceOctets)
         if self.target == "cpu" or not (is_resident or self.target == "cuda"):
             return None
-        from .gpu import GpuSearch
-
-        tables = self._tables.for_gpu
-        if tables is None:
+        if not self._tables.is_for_gpu:
             return None
         number = octets.number if isinstance(octets, DeviceOctets) else self.device
-        searches, key = self._tables.gpu_searches, (number, self.encoding)
-        if key not in searches:
-            searches[key] = GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
-        return searches[key]
+        return [self._gpu_search(tables, number) for tables, _ in self._tables.automata]
+
+    def _gpu_search(self, tables: SearchTables, number: int) -> GpuSearch:
+        from .gpu import GpuSearch
+
+        key = (number, self.encoding)
+        if key not in tables.gpu_searches:
+            assert tables.for_gpu is not None
+            tables.gpu_searches[key] = GpuSearch(tables.for_gpu, self._encoding, _gpu_dispatcher(number))
+        return tables.gpu_searches[key]
 
     def _stream_from(self, start: int, before: bytes) -> Stream:
         """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
@@ -207,7 +211,7 @@ class Scanner:
     def _is_cut(self) -> bool:
         """Whether a search may begin anywhere: what it sees of the bytes before is enough to go on from there."""
         is_plain = self.encoding is None or self.strict
-        return is_plain and self._tables.knows_lengths and self._tables.reach > 0
+        return is_plain and not self._tables.expressions
 
     @cached_property
     def _dispatcher(self) -> CpuDispatcher:
@@ -220,7 +224,12 @@ class Scanner:
     # --- files, and pickles
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the scanner to a file of plain arrays (NumPy's npz).  What was there is replaced when all is written."""
+        """Write the scanner to a file of plain arrays (NumPy's npz).  What was there is replaced when all is written.
+
+        Raises BadInputs for rules with conditions, which arrays cannot hold.
+        """
+        if self._tables.has_conditions:
+            raise BadInputs("rules with conditions are kept by pickle, not in a file of arrays")
         write_arrays(path, self._arrays())
 
     @classmethod
@@ -254,12 +263,35 @@ class Scanner:
         ):
             raise ValueError("these arrays are no scanner")
         scanner = cls.__new__(cls)
-        tables = SearchTables.from_arrays(arrays)
+        if "kinds" in arrays:
+            tables = cached_tables(*patterns_of_arrays(arrays), default_store())
+        else:
+            tables = PatternTables.of_literal_arrays(arrays)
         scanner._set(tables, names[int(settings[0])], bool(settings[1]), threads, target, device)
         return scanner
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._arrays(), self.threads, self.target, self.device)
+        settings = self.threads, self.target, self.device
+        if self._tables.has_conditions:
+            tables = self._tables
+            return _built, (tables.patterns, tables.caseless, self.encoding, self.strict, *settings)
+        return _unpickled, (self._arrays(), *settings)
+
+
+def _built(
+    patterns: Patterns,
+    caseless: bool,
+    encoding: str | None,
+    strict: bool,
+    threads: int | None,
+    target: str | None,
+    device: int,
+) -> Scanner:
+    scanner = Scanner.__new__(Scanner)
+    scanner._set(
+        cached_tables(patterns, caseless, default_store()), encoding, strict, threads, target, device
+    )
+    return scanner
 
 
 def _unpickled(

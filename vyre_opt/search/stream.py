@@ -4,90 +4,143 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..execution.dispatcher import BadInputs
-from ..patterns.automaton import DATA_EDGE
+from ..patterns.automaton import concatenated_ranges
 from ..targets.cpu import CpuDispatcher
-from .automaton_cells import unpacked
-from .byte_history import WAITING, ByteHistory, Rows
-from .cpu import CpuSearch, Hits
+from .automaton_cells import AutomatonCells, unpacked
+from .byte_history import ByteHistory
+from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
-from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, joined_ends, sorted_columns
-from .tables import SearchTables
+from .places import Places
+from .rule_search import ByteSource, Columns, RuleSearch, WholeData
+from .tables import Atoms, PatternTables
 
 if TYPE_CHECKING:
     from .gpu import GpuSearch
 
-__all__ = ["Stream"]
+__all__ = ["AtomPlaces", "Stream"]
 
 Array = np.ndarray[Any, Any]
+GpuFor = Callable[[Array | DeviceOctets], "list[GpuSearch] | None"]
 
 WINDOW = 1 << 23
 """Bytes of a window of data that nothing encodes, for each thread."""
 MOST_BYTES = 1 << 30
-HISTORY, MOST_KEPT = 1 << 20, 1 << 32
-"""Bytes that are kept of a stream, and of data that is searched as a whole: places in them have 32 bits."""
+HISTORY = 1 << 20
+"""Bytes that a stream sees of a match that may have any length."""
 SEAM = 1 << 16
 """Bytes at the start of a part that are searched together with the last bytes of the part before."""
 LEAST_ON_GPU, LEAST_RESIDENT = 1 << 22, 1 << 18
 """Characters of a part in main memory, and of one on a GPU, from which on a GPU is faster."""
 TAIL = 64
 """Characters at the end of a part, at least, that a GPU does not search: padding may be among them."""
+MOST_DECODED_BY_HAND = 1 << 16
+"""Characters that NumPy decodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Automaton:
+    """One of those that go through the data.  `atoms`: None for that of literals, whose numbers in the list are `numbers`."""
+
+    cells: AutomatonCells
+    lengths: Array
+    search: CpuSearch
+    atoms: Atoms | None
+    numbers: Array | None
+
+    def columns_of(self, packed: Array, base: int) -> Columns:
+        """The starts, ends and patterns of hits."""
+        starts, ends, patterns = self.search.columns_of(packed, base, self.lengths)
+        return starts, ends, patterns if self.numbers is None else self.numbers[patterns]
+
+    def atoms_of(self, packed: Array, base: int) -> tuple[Array, Array, Array]:
+        """The places of atoms, i64, their ends, and the numbers of their expressions."""
+        assert self.atoms is not None
+        _, behind, found = self.cells.shown(*unpacked(packed))
+        behind = behind + base
+        offsets = self.atoms.offsets
+        counts = (offsets[1:] - offsets[:-1])[found]
+        owners = self.atoms.owners[concatenated_ranges(offsets[found], counts)]
+        return np.repeat(behind - self.lengths[found], counts), np.repeat(behind, counts), owners
+
+
+@dataclass(slots=True)
+class AtomPlaces:
+    """Where atoms are, as a search of one part after the other finds them."""
+
+    parts: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def columns(self) -> tuple[Array, Array, Array]:
+        """Their starts and ends, i64, and the numbers of their expressions."""
+        if not self.parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        starts, ends, owners = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        return starts, ends, owners
 
 
 class Stream:
     """`feed` takes the next part of the data, `finish` is called at its end.  Each gives the matches that it brings.
 
-    A match belongs to the part that shows it: that with its last byte as a rule, or the one after where an anchor looks at
-    what follows.  Offsets count from the start of the first part.
+    A match of a literal belongs to the part with its last byte, one of an expression to that which shows where it ends.
+    Offsets count from the start of the first part.
 
-    Of patterns whose matches differ in length, those are found that have up to HISTORY bytes; a longer one raises
-    LimitExceeded, or with `longest` is left out, as are those of more than `longest` bytes.  `is_whole`: all data is one part,
-    which nobody changes before `finish`; then there is no such limit.  `gpu_for`: what searches large parts, or None.
+    Of expressions whose matches may have any length, the first `limit` bytes are seen (None: HISTORY): a match that goes on
+    behind them raises LimitExceeded, or with a `limit` ends there.  `is_whole`: all data is one part, which nobody changes
+    before the end; then there is no such limit.  `gpu_for`: what searches large parts, or None.  `atoms`: gets the places of
+    atoms, which are then not looked at.
     """
 
     def __init__(
         self,
-        tables: SearchTables,
+        tables: PatternTables,
         encoding: Encoding | None,
         strict: bool,
         dispatcher: CpuDispatcher,
-        gpu_for: Callable[[Array | DeviceOctets], GpuSearch | None] = lambda octets: None,
+        gpu_for: GpuFor = lambda octets: None,
         *,
         is_whole: bool = False,
-        longest: int | None = None,
+        limit: int | None = None,
+        atoms: AtomPlaces | None = None,
     ) -> None:
         self._gpu_for = gpu_for
-        self._tables, self._encoding = tables, encoding
-        compiled = tables.compiled
-        self._search = CpuSearch(tables.search, compiled.warmup, tables.prefilter, dispatcher)
+        self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
+        self._automata = [
+            _Automaton(
+                one.search,
+                one.compiled.lengths,
+                CpuSearch(one.search, one.compiled.warmup, one.prefilter, dispatcher),
+                owners,
+                tables.numbers,
+            )
+            for one, owners in tables.automata
+        ]
         self._reach = tables.reach
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
-        self._state = self._last = int(compiled.search.entries[0, DATA_EDGE])
         self._history = np.zeros(0, np.uint8)
         self._searched = 0
         self._ended = ""
         self._found: list[Columns] = []
-        self._longest = longest
-        self._spans = None if tables.knows_lengths else SpanSearch(tables, dispatcher, longest is not None)
-        self._byte_history = ByteHistory(MOST_KEPT if is_whole else longest or HISTORY)
-        self._copies = self._decoder is not None or not is_whole
-        self._waiting = NO_ENDS
+        self._atoms = atoms
+        self._rules: RuleSearch | None = None
+        if tables.expressions and atoms is None:
+            seen = None if is_whole else limit or HISTORY
+            self._rules = RuleSearch(tables.expressions, seen, raises=limit is None)
+        self._is_at_hand = is_whole and encoding is None
+        self._bytes = ByteHistory()
         self._gpu_failed = False
-        self._shows_at_end = (
-            self._decoder is not None or self._spans is not None or compiled.search.looks_ahead
-        )
 
     def begin(self, start: int, before: Array) -> None:
         """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
-        are needed for what a match may have before.  Only for sets whose matches have known lengths."""
+        are needed for what a match may have before.  Only for sets without expressions."""
         self._history = before
         self._searched = start
         if self._decoder is not None and self._encoding is not None:
@@ -103,8 +156,12 @@ class Stream:
     def all_in(self, data: Any) -> Matches:
         """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
         self._ended = "the stream is finished"
-        self._search_part(octets_in_place(data, "data"))
-        if self._shows_at_end:
+        octets = octets_in_place(data, "data")
+        self._is_at_hand &= not isinstance(octets, DeviceOctets)
+        self._search_part(octets)
+        if self._rules is not None and self._is_at_hand and not isinstance(octets, DeviceOctets):
+            self._found += self._rules.advance(WholeData(octets), self._searched, True)
+        elif self._decoder is not None or self._rules is not None:
             self._search_end()
         return self._matches()
 
@@ -143,10 +200,8 @@ class Stream:
     def _search_end(self) -> None:
         if self._decoder is not None:
             self._search_decoded(self._decoder.finish())
-        search = self._tables.compiled.search
-        if search.looks_ahead or self._spans is not None:
-            patterns, lags = search.accepted_at_end(self._last)
-            self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
+        if self._rules is not None:
+            self._found += self._rules.advance(self._bytes, self._searched, True)
 
     @contextmanager
     def _until_error(self) -> Iterator[None]:
@@ -162,12 +217,13 @@ class Stream:
         self._ended = ""
 
     @property
-    def known(self) -> int:
-        """All matches that end up to here, an offset in the decoded bytes, were given."""
-        known = self._searched - 2 * self._tables.compiled.search.looks_ahead  # `$` sees two bytes
-        if len(self._waiting):
-            known = min(known, int(self._waiting.ends.min()) - 1)
-        return max(0, known)
+    def settled(self) -> int:
+        """All matches that begin before it, an offset in the decoded bytes, were given."""
+        literals = self._tables.literals
+        settled = self._searched if literals is None else self._searched - literals.compiled.longest + 1
+        if self._rules is not None:
+            settled = min(settled, self._rules.settled)
+        return max(0, settled)
 
     # --- windows
 
@@ -181,17 +237,31 @@ class Stream:
         """`known`: bytes of the window that were searched before."""
         if len(window) == known:
             return
-        hits = self._search.search(window, known, self._state)
-        if self._reach == 0:
-            self._state = hits.state
-        self._last = hits.state
         base = self._searched - known
         self._searched += len(window) - known
-        if self._reach:
-            self._history = window[max(0, len(window) - self._reach) :].copy()
-        if self._spans is not None:
-            self._byte_history.add(window[known:].copy() if self._copies else window[known:])
-        self._add_hits(hits, base)
+        for automaton in self._automata:
+            self._add_hits(automaton, automaton.search.search(window, known), base)
+        self._history = window[max(0, len(window) - self._reach) :].copy()
+        if self._rules is not None and not self._is_at_hand:
+            self._bytes.show(window, known)
+            self._advance(self._rules, self._bytes)
+            self._bytes.forget(self._rules.needs_from, self._history)
+
+    def _add_hits(self, automaton: _Automaton, packed: Array, base: int) -> None:
+        """`base`: the place of the first byte that hits count from."""
+        if not len(packed):
+            return
+        if automaton.atoms is None:
+            self._found.append(automaton.columns_of(packed, base))
+            return
+        places = automaton.atoms_of(packed, base)
+        if self._atoms is not None:
+            self._atoms.parts.append(places)
+        elif self._rules is not None:
+            self._rules.add(places[0], places[2])
+
+    def _advance(self, rules: RuleSearch, source: ByteSource) -> None:
+        self._found += rules.advance(source, self._searched, False)
 
     # --- on a GPU
 
@@ -202,118 +272,144 @@ class Stream:
         the first window on that has other characters.
         """
         least = LEAST_RESIDENT if isinstance(octets, DeviceOctets) else LEAST_ON_GPU
-        gpu = self._gpu_for(octets) if len(octets) >= least else None
-        if gpu is None or self._gpu_failed:
+        searches = self._gpu_for(octets) if len(octets) >= least else None
+        if not searches or self._gpu_failed:
             return _in_main_memory(octets, 0, len(octets))
         first, decoder = 0, self._decoder
+        before = max(gpu.before for gpu in searches)
         if self._searched or (decoder is not None and decoder.waiting):
-            first = max(SEAM, gpu.before)
+            first = max(SEAM, before)
             if decoder is not None:
                 first += -(first + decoder.waiting) % decoder.encoding.characters
             self._search_part(_in_main_memory(octets, 0, first))
-        if len(self._waiting) or (decoder is not None and not decoder.is_between_groups):
+        if decoder is not None and not decoder.is_between_groups:
             return _in_main_memory(octets, first, len(octets))
-        end = first + (len(octets) - TAIL - first) // gpu.unit * gpu.unit
-        seen = gpu.characters_of(self._reach + WAITING)
-        back = max(first, end - seen)
-        edge = _in_main_memory(octets, back, len(octets))  # now, for a copy from a GPU waits until it is idle
-        origin, done, ends = first - min(first, gpu.before), first, [NO_ENDS]
-        base = self._searched - self._bytes_of(first - origin)
-        with closing(gpu.windows(octets, first, end)) as windows:
-            for window in windows:
-                if window.is_wrong:
-                    self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
-                    break
-                done = window.first + window.count
-                seen_from = self._bytes_of(window.first - window.before - origin)
-                if self._spans is None:
-                    self._add_hits(Hits(window.hits, 0), base + seen_from)
-                else:
-                    _, behind, patterns, _ = self._tables.search.shown(*unpacked(window.hits))
-                    ends.append(Ends(behind + seen_from, patterns))
-        if self._spans is not None:  # now, for what a row has is known to be right
-            rows, known = gpu.rows(octets, origin, self._search.dispatcher), self._bytes_of(done - origin)
-            kept = self._add_in_rows(self._spans, joined_ends(ends), rows, known, base)
-            seen = max(seen, gpu.characters_of(kept))
-        if done == end and seen <= end - back:
-            self._pass(end - first, edge[: end - back])
-            return edge[end - back :]
-        if done > first:
-            self._pass(done - first, _in_main_memory(octets, max(origin, done - seen), done))
-        return _in_main_memory(octets, done, len(octets))
-
-    def _add_in_rows(self, spans: SpanSearch, ends: Ends, rows: Rows, known: int, base: int) -> int:
-        """Add the matches of ends that a GPU found.  Gives how many of the latest bytes those have that must wait, as far as
-        bytes are kept.
-
-        `known`: bytes that rows can be of.  `base`: the place of the first of them, from which ends are counted.
-        """
-        (starts, behind, patterns), waiting = spans.in_rows(ends, self._reach, rows, known)
-        self._found.append((starts + base, behind + base, patterns))
-        self._waiting = Ends(waiting.ends + base, waiting.patterns)
-        if not len(waiting):
-            return 0
-        begins = waiting.ends - self._tables.compiled.prefixes[waiting.patterns]
-        return min(known - int(begins.min()), self._byte_history.limit) + WAITING
+        unit = searches[0].unit
+        end = first + (len(octets) - TAIL - first) // unit * unit
+        origin = self._searched
+        for automaton, gpu in zip(self._automata, searches, strict=True):
+            with closing(gpu.windows(octets, first, end)) as windows:
+                for window in windows:
+                    if window.is_wrong:
+                        self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
+                        end = window.first
+                        break
+                    place = origin + self._bytes_of(window.first - first) - self._bytes_of(window.before)
+                    self._add_hits(automaton, window.hits, place)
+        if end > first:
+            self._pass(octets, first, end)
+        return _in_main_memory(octets, end, len(octets))
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
 
-    def _pass(self, characters: int, latest: Array) -> None:
-        """Go on behind so many characters, which a GPU searched; the latest of them are given."""
-        count = self._bytes_of(characters)
-        if self._encoding is not None and self._decoder is not None:
-            latest = self._encoding.decode_groups(latest)
-            self._decoder.skip(characters)
+    def _pass(self, octets: Array | DeviceOctets, first: int, end: int) -> None:
+        """Go on behind the characters from `first` up to `end`, which a GPU searched."""
+        part = _DecodedPart(octets, first, end, self._encoding, self._searched, self._dispatcher)
+        count = self._bytes_of(end - first)
         self._searched += count
+        if self._rules is not None and not self._is_at_hand:
+            source = _Joined(self._bytes, part)
+            self._advance(self._rules, source)
+            needed = max(0, min(self._rules.needs_from, self._searched - self._reach))
+            latest, base = source.bytes_of(needed, self._searched)
+            latest = latest[max(0, needed - base) :].copy()
+            self._bytes.skip(count, latest)
+        else:
+            latest, _ = part.bytes_of(max(part.base, self._searched - self._reach), self._searched)
+        if self._decoder is not None:
+            self._decoder.skip(end - first)
         self._history = latest[max(0, len(latest) - self._reach) :].copy()
-        if self._spans is not None:
-            self._byte_history.skip(count, latest)
 
     # --- matches
-
-    def _add_hits(self, hits: Hits, base: int) -> None:
-        """`base`: the place of the window's first byte."""
-        compiled = self._tables.compiled
-        if not len(hits.packed):
-            if len(self._waiting):
-                self._add(NO_ENDS)
-        elif self._spans is None and not compiled.search.looks_ahead:
-            self._found.append(self._search.columns_of(hits.packed, base, compiled.lengths))
-        else:
-            _, behind, patterns, lags = self._tables.search.shown(*unpacked(hits.packed))
-            self._add(Ends(behind + base - lags, patterns))
-
-    def _add(self, ends: Ends, is_end: bool = False) -> None:
-        """Add the matches that have these ends, and those that waited for more data."""
-        if self._spans is None:
-            starts = ends.ends - self._tables.compiled.lengths[ends.patterns]
-            self._found.append((starts, ends.ends, ends.patterns))
-            return
-        columns, self._waiting = self._spans.matches(self._byte_history, self._waiting.joined(ends), is_end)
-        self._found.append(columns)
 
     def _matches(self) -> Matches:
         """What was found since the last call."""
         found, self._found = [columns for columns in self._found if len(columns[1])], []
-        starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
-        if self._spans is not None or self._tables.compiled.search.looks_ahead:
-            starts, ends, patterns = sorted_columns((starts, ends, patterns))
+        starts, ends, patterns = found[0] if len(found) == 1 else _joined_columns(found)
+        if self._tables.expressions:
+            order = np.lexsort((patterns, ends))
+            starts, ends, patterns = starts[order], ends[order], patterns[order]
         starts, ends = starts.astype(np.uint64, copy=False), ends.astype(np.uint64, copy=False)
         patterns = patterns.astype(np.uint32, copy=False)
-        if self._longest is not None:
-            is_short = ends - starts <= self._longest
-            starts, ends, patterns = starts[is_short], ends[is_short], patterns[is_short]
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
         places, spans = self._decoder.places, None
         if not places.is_regular:
-            first, last = self._encoding.spans(starts, ends)
-            spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
-        kept = self._reach if self._spans is None else self._byte_history.limit
-        done = max(0, self._searched - kept)
-        places.forget(done * self._encoding.characters // self._encoding.octets)
+            spans = _spans_in(places, self._encoding, starts, ends)
+        done = self._searched - self._reach
+        if self._rules is not None:
+            done = min(done, self._rules.needs_from)
+        places.forget(max(0, done) * self._encoding.characters // self._encoding.octets)
         return Matches(starts, ends, patterns, spans, None if spans else self._encoding)
+
+
+@dataclass(slots=True)
+class _DecodedPart:
+    """The bytes that the characters of a part hold from `first` up to `end`, the first one at the place `base`."""
+
+    octets: Array | DeviceOctets
+    first: int
+    end: int
+    encoding: Encoding | None
+    base: int
+    dispatcher: CpuDispatcher
+    _rest: tuple[Array, int] | None = field(default=None, init=False)
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        if self._rest is not None and first >= self._rest[1]:
+            return self._rest
+        if self.encoding is None and not isinstance(self.octets, DeviceOctets):
+            return self.octets[self.first : self.end], self.base
+        octets, characters = (
+            (1, 1) if self.encoding is None else (self.encoding.octets, self.encoding.characters)
+        )
+        begin = max(0, first - self.base) // octets
+        stop = min(self.first + -(-max(0, end - self.base) // octets) * characters, self.end)
+        text = _in_main_memory(self.octets, self.first + begin * characters, stop)
+        place = self.base + begin * octets
+        if self.encoding is None:
+            decoded = text
+        elif len(text) <= MOST_DECODED_BY_HAND:
+            decoded = self.encoding.decode_groups(text)
+        else:
+            parts = Decoder(self.encoding, False, self.dispatcher, 0).decode(text)
+            decoded = np.concatenate([part.copy() for part in parts])
+        if len(text) > MOST_DECODED_BY_HAND:
+            self._rest = decoded, place  # for those that see all that follows
+        return decoded, place
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Bytes that were at hand, and those of a part behind them."""
+
+    older: ByteHistory
+    part: _DecodedPart
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        if first >= self.part.base or not self.older.total:
+            return self.part.bytes_of(first, end)
+        older, base = self.older.bytes_of(first, self.part.base)
+        begin = max(first, base)
+        newer, place = self.part.bytes_of(self.part.base, end)
+        return np.concatenate([older[begin - base :], newer[self.part.base - place :]]), begin
+
+
+def _joined_columns(found: list[Columns]) -> Columns:
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    starts, ends, patterns = (np.concatenate(column) for column in zip(*found, strict=True))
+    return starts, ends, patterns
+
+
+def _spans_in(places: Places, encoding: Encoding, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """The places of the characters that hold matches; of an empty one that of the character behind it."""
+    first, last = encoding.spans(starts, ends)
+    begins = places.of(first)
+    is_empty = ends == starts
+    last = np.where(is_empty, first + np.uint64(1), last)
+    return begins, np.where(is_empty, begins, places.of(last - np.uint64(1)) + np.uint64(1))
 
 
 def _in_main_memory(octets: Array | DeviceOctets, first: int, end: int) -> Array:

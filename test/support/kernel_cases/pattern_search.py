@@ -1,4 +1,4 @@
-"""Decoding with checks, and the search for patterns: by a filter, by walks, from ends and from first bytes."""
+"""Decoding with checks, and the search for patterns: by a filter and by walks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vyre_opt.ir.program import Program
-from vyre_opt.kernels import checked_decode, pattern_confirm, pattern_matches, pattern_starts
+from vyre_opt.kernels import checked_decode, pattern_matches
 from vyre_opt.kernels.pattern_filter import ENTRIES, POSITIONS, pattern_filter
 from vyre_opt.kernels.pattern_grams import MULTIPLIER, pattern_grams
 from vyre_opt.kernels.pattern_walk import CHAINS, pattern_walk
 from vyre_opt.patterns.automaton import Automaton
-from vyre_opt.patterns.compile import compile_patterns
+from vyre_opt.patterns.compiled import CompiledPatterns
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences
@@ -51,9 +51,6 @@ def pattern_search_cases() -> Iterator[KernelCase]:
             yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
     yield KernelCase("match_columns", "of 300 hits", _columns)
     yield KernelCase("match_columns", "of 300 hits, some of several patterns", _columns_of_several)
-    for size in (1, 9, 400):
-        yield KernelCase("pattern_starts", f"{size} bytes", _starts(size))
-        yield KernelCase("pattern_confirm", f"{size} bytes", _confirm(size))
 
 
 # --- decoding
@@ -134,7 +131,7 @@ def _found(counts: Array, hits: Array, room: int, automaton: Automaton) -> Array
     pairs = []
     for piece, count in enumerate(counts.tolist()):
         for hit in hits[piece * room : piece * room + min(count, room)].tolist():
-            _, patterns, _ = automaton.accepted(np.array([(hit & NONE_BAD) + automaton.first_accepting]))
+            _, patterns = automaton.accepted(np.array([(hit & NONE_BAD) + automaton.first_accepting]))
             pairs += [(hit >> 32) << 32 | number for number in patterns.tolist()]
     return np.array(sorted(pairs), np.uint64)
 
@@ -144,7 +141,7 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
 
     def make() -> Use:
         text = letters(size)
-        automaton = compile_patterns(RARE).search
+        automaton = CompiledPatterns.of_literals(RARE).search
         table = np.zeros((POSITIONS, ENTRIES), np.uint8)
         for number, literal in enumerate(RARE):
             for place, byte in enumerate(literal[:POSITIONS]):
@@ -171,7 +168,7 @@ def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use
         stride = min(map(len, literals)) - 3
         table = bitmap_of_grams(literals, stride, 9)
         params = {"stride": stride, "shift": 32 - 9, "fold": 0}
-        automaton = compile_patterns(literals).search
+        automaton = CompiledPatterns.of_literals(literals).search
         return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)
 
     return make
@@ -218,7 +215,7 @@ def _walk(words: int, room: int) -> Callable[[], Use]:
         size = 4 * words
         pieces = 2 * CHAINS - 1
         text = letters(size * pieces)
-        automaton = compile_patterns(PATTERNS).search
+        automaton = CompiledPatterns.of_literals(PATTERNS).search
         columns, cells, params = _tables(automaton)
         begins = np.array([*range(0, len(text), size), 0], np.uint32)
         inside = [*range(0, len(text), size)]
@@ -301,71 +298,3 @@ def _columns_of_several() -> Use:
     return Use(
         program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
     )
-
-
-EXPRESSION = rb"a[bc]*b|cc+"
-
-
-def _starts(size: int) -> Callable[[], Use]:
-    """From each place where a match ends, by `re`, the leftmost start."""
-
-    def make() -> Use:
-        text = letters(size)
-        leftmost: dict[int, int] = {}
-        for end in range(size + 1):
-            for start in range(end):
-                if re.fullmatch(EXPRESSION, text[start:end]):
-                    leftmost.setdefault(end, start)
-        reverse = compile_patterns([EXPRESSION], regex=True).reverse
-        assert reverse is not None
-        columns, cells, params = _tables(reverse)
-        ends = np.array([*leftmost] or [0], np.uint32)
-        entries = np.full(len(ends), reverse.entries[0, 0] * reverse.num_classes, np.uint32)
-        lags = np.zeros(len(reverse.accept_offsets) - 1, np.uint32)
-        inputs = [text, columns, cells, lags, ends, entries, *np.zeros((2, len(ends)), np.uint32)]
-        expected = np.array([*leftmost.values()] or [0], np.uint32)
-        grid = -(-len(ends) // pattern_starts.INVOCATIONS)
-        return Use(
-            pattern_starts.pattern_starts(), inputs, grid, expected, read=lambda o: o[0], params=params
-        )
-
-    return make
-
-
-def _confirm(size: int) -> Callable[[], Use]:
-    """From each place, by `re`, all ends."""
-
-    def make() -> Use:
-        text = letters(size)
-        room, expression = 64, rb"abca[abc]{3,60}c"  # found by its first bytes, as its states are many
-        confirm = compile_patterns([expression], regex=True).confirm
-        assert confirm is not None
-        columns, cells, params = _tables(confirm)
-        begins = np.arange(size, dtype=np.uint32)
-        entries = np.full(size, confirm.entries[0, 0] * confirm.num_classes, np.uint32)
-        reports = _reports([0] * size, [size] * size, room)
-        outputs = [np.zeros(size, np.uint32), np.zeros(size * room, np.uint64)]
-        inputs = [text, columns, cells, begins, reports, *outputs, entries, np.zeros(size, np.uint32)]
-        whole = re.compile(expression)
-        expected = [
-            [
-                end - 1
-                for end in range(start + 1, min(size, start + 70) + 1)
-                if whole.fullmatch(text, start, end)
-            ]
-            for start in range(size)
-        ]
-
-        def read(found: Sequence[Array]) -> Array:
-            counts, hits, _ = found
-            places = [
-                hits[k * room : k * room + count] >> np.uint64(32) for k, count in enumerate(counts.tolist())
-            ]
-            return np.concatenate([counts.astype(np.uint64), *places])
-
-        wanted = [[len(ends) for ends in expected], *expected]
-        flat = np.array([number for each in wanted for number in each], np.uint64)
-        grid = -(-size // pattern_confirm.INVOCATIONS)
-        return Use(pattern_confirm.pattern_confirm(), inputs, grid, flat, read=read, params=params)
-
-    return make

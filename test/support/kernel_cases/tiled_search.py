@@ -1,4 +1,4 @@
-"""The programs by which a GPU searches: tiles that are decoded, checked and walked, or looked up by grams; and rows of bytes."""
+"""The programs by which a GPU searches: tiles that are decoded, checked and walked, or looked up by grams."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from vyre_opt.kernels.gather_rows import INVOCATIONS, gather_rows
 from vyre_opt.kernels.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 from vyre_opt.patterns.automaton import Automaton
-from vyre_opt.patterns.compile import compile_patterns
+from vyre_opt.patterns.compiled import CompiledPatterns
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences
@@ -42,8 +41,6 @@ def tiled_search_cases() -> Iterator[KernelCase]:
                 what = f"{encoding}, wrong at {wrong}"
                 yield KernelCase("tiled_walk", what, _search(encoding, 3000, 0, 0, wrong))
                 yield KernelCase("tiled_grams", what, _search(encoding, 3000, 0, 4, wrong))
-        for width in (1, 5, 40):
-            yield KernelCase("gather_rows", f"{encoding}, {width} bytes", _rows(encoding, width))
 
 
 def _encoded(data: bytes, encoding: str) -> bytes:
@@ -73,7 +70,7 @@ def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None
         text = bytearray(_encoded(bytes(data), encoding))
         if wrong is not None:
             text[wrong] = text[-1] = ord("!")
-        automaton = compile_patterns(literals).search
+        automaton = CompiledPatterns.of_literals(literals).search
         inputs = [bytes(text), np.zeros(8 * size, np.uint64), np.zeros(2, np.uint32)]
         inputs += [] if encoding == "raw" else [_values(encoding)]
         params = {"start": start, "count": size}
@@ -116,18 +113,3 @@ def _matches(hits: Array, automaton: Automaton, literals: Sequence[bytes]) -> Ar
         state = np.array([(hit & 0xFFFFFFFF) + automaton.first_accepting])
         shown |= {hit >> 32 << 32 | number for number in automaton.accepted(state)[1].tolist()}
     return np.array(sorted(shown), np.uint64)
-
-
-def _rows(encoding: str, width: int) -> Callable[[], Use]:
-    def make() -> Use:
-        data = random.Random(width).randbytes(300)
-        begins = np.array([0, 1, 2, 3, 100, 299 - width, 300 - width], np.uint32)
-        rows = np.zeros(len(begins) * width, np.uint8)
-        skipped = 3 * width
-        inputs = [b"!" * skipped + _encoded(data, encoding), begins, rows]
-        inputs += [] if encoding == "raw" else [_values(encoding)]
-        expected = np.frombuffer(b"".join(data[at : at + width] for at in begins), np.uint8)
-        grid = -(-len(rows) // INVOCATIONS)
-        return Use(gather_rows(encoding), inputs, grid, expected, params={"width": width, "skipped": skipped})
-
-    return make
