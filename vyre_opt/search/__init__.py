@@ -2,11 +2,12 @@
 
 data        of any kind, as bytes
 decoder     text to the bytes that it encodes, window by window (encodings: alphabets; places: blanks)
-cached_patterns  compiled patterns in the compile cache
+cached_patterns  tables of patterns in the compile cache
 prefilter   which literals are looked for together
-tables      what a search works with (walked: automata as programs walk them)
-cpu         where the automaton accepts
-stream      the matches of data that comes in parts
+tables      what a search works with (automaton_cells: automata as programs walk them)
+cpu         where an automaton accepts
+rule_search the matches of expressions near the places where their atoms are
+stream      the matches of data that comes in parts (byte_history: its last bytes)
 matches     where patterns were found, as arrays
 disjoint    those of them that do not overlap, as grep chooses
 grep_stream these with the bytes that matched (matched_text), of a file of any size
@@ -14,6 +15,7 @@ blobs       where ordinary files have base64; blob_stream: a search in what it h
 saved       scanners in files
 """
 
+from ..patterns.rule import Rule
 from .blob_stream import BlobStream, scan_blobs
 from .blobs import blobs_of
 from .errors import EncodingError
@@ -28,6 +30,7 @@ __all__ = [
     "GrepStream",
     "Match",
     "Matches",
+    "Rule",
     "Scanner",
     "blobs_of",
     "scan_blobs",
