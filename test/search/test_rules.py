@@ -17,7 +17,7 @@ from support.parts import in_parts
 from support.random_regexes import RandomExpressions
 from support.search_oracle import regex_matches
 
-from vyre_opt import Scanner
+from vyre_opt import PatternError, Scanner
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.patterns.pattern_list import read_patterns
 from vyre_opt.search import Match, Rule, scan_blobs
@@ -143,6 +143,12 @@ def test_conditions() -> None:
     found = [(data[m.start : m.end], m.pattern) for m in scanner.scan(data) if m.pattern < 2]
     assert found == [(b"key=a8Gh2kLq9Zx1", 0), (b"id=4", 1)]
     assert scanner.scan_stream([data[:30], data[30:]]) == scanner.scan(data)
+
+
+@pytest.mark.parametrize("group", [2, -1, "id", None, 1.5])
+def test_a_group_that_there_is_not(group: Any) -> None:
+    with pytest.raises(PatternError, match=r"patterns\[0\] has no group .*; it has 1 groups"):
+        Scanner([Rule(rb"a(b)", group=group)])
 
 
 def test_scanners_with_conditions_are_no_files_of_arrays(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ..ir.diagnostics import Diagnostic
 from .errors import PatternError
@@ -64,6 +65,7 @@ def read_expressions(patterns: Patterns) -> list[Expression]:
             source, tree = parsed(
                 content, syntax.flags, name, is_text=syntax.is_text, is_of_re=syntax.is_of_re
             )
+            _check_group(syntax.rule, tree, name)
             expressions.append(Expression(number, source, syntax.flags, facts_of(tree), syntax.rule))
         except PatternError as error:
             wrong += error.diagnostics
@@ -73,3 +75,12 @@ def read_expressions(patterns: Patterns) -> list[Expression]:
     if wrong:
         raise PatternError(wrong)
     return expressions
+
+
+def _check_group(rule: Rule | None, tree: Any, name: str) -> None:
+    """Raise PatternError for a rule that names a group which its expression has not."""
+    group, state = 0 if rule is None else rule.group, tree.state
+    known = group in state.groupdict if isinstance(group, str) else group in range(state.groups)
+    if not known:
+        message = f"{name} has no group {group!r}; it has {state.groups - 1} groups"
+        raise PatternError([Diagnostic("error", message)])
