@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_process_compiles() -> None:
     modules = [parse(TEXT.format(3 + k)) for k in range(3)]
-    ahead = CompileAhead(partial(compile_into_cache, CpuDispatcher().level), 2)
+    ahead = CompileAhead(partial(compile_into_cache, CpuDispatcher().level, False), 2)
     for number, module in enumerate(modules):
         ahead.submit(number, module)
     for future in list(ahead._futures.values()):
