@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from support.faulty_programs import KINDS, faulty_program
+from support.faulty_programs import KINDS, FaultyProgram, faulty_program
 from support.quick import quick
 
 import vyre_opt as vyre
@@ -69,35 +69,16 @@ def shifted_twice(x: Read[f32], y: ReadWrite[f32]):
     shifted[len(x) // 64](1.0, 1, x, y)
 
 
-@pytest.mark.parametrize(
-    ("seed", "kind"),
-    quick([(seed, kind) for seed in range(25) for kind in KINDS], lambda case: case[1], keep=2),
-)
-def test_planted_faults_are_found_again(
-    folder: Path, replay: Replay, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, kind: str
+def check_found_again(
+    program: FaultyProgram, options: Sequence[str], replay: Replay, folder: Path, tmp_path: Path
 ) -> None:
-    """Each is recorded by the cpu, races by --check, and found at its line within 5 s."""
-    program = faulty_program(seed, kind)
+    """A call is recorded, and its fault found at its line, in its invocation, within 5 s."""
     file, x = tmp_path / "faulty.vyre", tmp_path / "x.npy"
     file.write_text(program.text)
-    np.save(x, np.random.default_rng(seed).random(program.count, np.float32))
-    options = ["--check"] * (kind == "race")
-    code = main(
-        [
-            str(file),
-            "--in",
-            f"x={x}",
-            "--in",
-            f"y={x}",
-            "--grid",
-            str(program.grid),
-            "--param",
-            f"far={program.count + 5}",
-            *options,
-        ]
-    )
-    assert code == 1, program.text
-    assert "the call is recorded: vyre-run --replay" in capsys.readouterr().err
+    np.save(x, np.random.default_rng(1).random(program.count, np.float32))
+    inputs = [word for name in "xy" for word in ("--in", f"{name}={x}")]
+    sizes = ["--grid", str(program.grid), "--param", f"far={program.count + 5}"]
+    assert main([str(file), *inputs, *sizes, *options]) == 1, program.text
     start = perf_counter()
     lines = replay(folder, "p i; back")
     assert perf_counter() - start < 5
@@ -108,6 +89,27 @@ def test_planted_faults_are_found_again(
     )
     assert lines[lines.index("(vyre) p i") + 1] == str(program.invocation)
     assert len(stops) == 2, "a step back"
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    quick([(seed, kind) for seed in range(25) for kind in KINDS], lambda case: case[1], keep=2),
+)
+def test_planted_faults_are_found_again(
+    folder: Path, replay: Replay, tmp_path: Path, seed: int, kind: str
+) -> None:
+    """Those of the cpu, and races that --check finds."""
+    options = ["--check"] * (kind == "race")
+    check_found_again(faulty_program(seed, kind), options, replay, folder, tmp_path)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "race"])
+def test_planted_faults_of_a_gpu_are_found_again(
+    folder: Path, replay: Replay, tmp_path: Path, kind: str
+) -> None:
+    for seed in range(8):
+        check_found_again(faulty_program(seed, kind), ["--target=cuda"], replay, folder, tmp_path)
 
 
 def test_a_kernel_in_python_keeps_its_names_and_inputs(folder: Path, replay: Replay) -> None:
