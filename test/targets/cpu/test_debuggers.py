@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu.compiler import LegalForm, host_code
+from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.elf_code import ElfCode
 from vyre_opt.targets.cpu.host import Host
+from vyre_opt.targets.cpu.host_code import host_code
 from vyre_opt.targets.cpu.jit import assembly, compile_object
 
 LINES = """vyre 2
@@ -53,7 +54,7 @@ def test_gdb_stops_at_a_line(tmp_path: Path) -> None:
 def object_file() -> tuple[bytes, str]:
     """That of `LINES`, and the assembly of the same code."""
     module, host = parse(LINES, "folder/lines.vyre"), Host.this(debug_info=True)
-    text = host_code(LegalForm.of(module.programs["lines"], module).program, {}, host).text
+    text = host_code(LegalForm(module.programs["lines"], module).program, {}, host).text
     return compile_object(text, host), assembly(text, host)
 
 
