@@ -48,7 +48,7 @@ def is_profiler_attached() -> bool:
 
 def tells_perf() -> bool:
     """Whether perf is told of code of the CPU, as the environment variable VYRE_PERF says."""
-    return os.environ.get("VYRE_PERF", "") not in ("", "0")
+    return os.environ.get("VYRE_PERF") == "1"
 
 
 class _Nvtx:

@@ -11,7 +11,7 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs, ProgramError
-from vyre_opt.execution import environment
+from vyre_opt.execution import environment, variables
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,7 @@ program @halve workgroup(4) grid(1) {
 def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VYRE_TARGET", "VYRE_CHECK"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(variables, "_is_checked", False)
     monkeypatch.setattr(environment, "_told", set())
 
 
@@ -228,3 +229,40 @@ def test_the_page_has_every_variable() -> None:
     assert {name for name in found - others if f"`{name}`" not in page} == set()
     listed = set(re.findall(r"`(VYRE_[A-Z_]+)`", page))
     assert listed <= found
+    assert listed == variables.VARIABLES.keys() | variables._OF_TESTS
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("VYRE_THREADS", "many", "VYRE_THREADS is a number of threads from 1 up, not 'many'"),
+        ("VYRE_THREADS", "0", "VYRE_THREADS is a number of threads from 1 up, not '0'"),
+        ("VYRE_DEBUG_INFO", "yes", "VYRE_DEBUG_INFO is 0, 1, not 'yes'"),
+        ("VYRE_FAULTS", "latr", "VYRE_FAULTS is later, now, not 'latr'; did you mean later?"),
+        ("VYRE_DEBUG", "yes", "VYRE_DEBUG is 0, 1, not 'yes'"),
+        ("VYRE_ZERO_MEMORY", "true", "VYRE_ZERO_MEMORY is 0, 1, not 'true'"),
+        ("VYRE_REFUSED_RESULT", "1", "VYRE_REFUSED_RESULT is error, not '1'"),
+        ("VYRE_PERF", "2", "VYRE_PERF is 0, 1, not '2'"),
+        ("VYRE_NVTX", "on", "VYRE_NVTX is 0, 1, not 'on'"),
+    ],
+)
+def test_the_first_call_refuses_wrong_values_of_all_variables(
+    name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    racing, *_ = kernels()
+    with pytest.raises(BadInputs, match=f"^{re.escape(message)}$"):
+        racing(np.ones(4, np.float32), np.ones(4, np.float32))
+    with pytest.raises(BadInputs, match=name):  # and the next one
+        vyre.run(TEXT, [np.ones(4, np.float32)])
+
+
+def test_the_first_call_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_" + "CHEK", "nan")
+    monkeypatch.setenv("VYRE_" + "OF_ANOTHER_PROGRAM", "1")
+    with pytest.warns(UserWarning, match="_CHEK does nothing; did you mean VYRE_CHECK") as caught:
+        vyre.run(TEXT, [np.ones(4, np.float32)])
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vyre.run(TEXT, [np.ones(4, np.float32)])

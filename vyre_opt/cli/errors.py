@@ -102,6 +102,11 @@ def run_tool(
             _print_traceback(bug)
             print_error(refusal)
             return failure
+        from ..execution.variables import BadVariable
+
+        if isinstance(bug, BadVariable):
+            print_error(str(bug))
+            return failure
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
@@ -182,7 +187,7 @@ def print_bug_report(bug: Exception, command: str) -> None:
 
 def _print_traceback(error: Exception) -> None:
     """Print all of an exception, where VYRE_DEBUG asks for that."""
-    if os.environ.get(DEBUG, "0") not in ("", "0"):
+    if os.environ.get(DEBUG) == "1":
         import traceback
 
         write_stderr("".join(traceback.format_exception(error)))

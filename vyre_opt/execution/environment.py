@@ -4,30 +4,21 @@
     VYRE_CHECK=bounds,race,uninit,nan    some of them, or all
 
 A call runs where all that VYRE_CHECK names is checked: on ref where its target does not do that and was not named by the call.
-docs/environment.md has these and all other variables.
+`variables` has these and all others.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 
-from ..ir.diagnostics import suggest
 from ..ir.tracebacks import level_of_caller
-from .dispatcher import TARGETS, BadInputs, DispatcherLike, shared_dispatcher
+from .dispatcher import DispatcherLike, shared_dispatcher
 from .target import as_target
+from .variables import CHECKS, check_variables, value_of
 
-__all__ = ["CHECKS", "checks_of_environment", "chosen_target", "default_target", "passes_of_call"]
+__all__ = ["checks_of_environment", "chosen_target", "default_target", "passes_of_call"]
 
-TARGET, CHECK = "VYRE_TARGET", "VYRE_CHECK"
-
-CHECKS = {
-    "bounds": ("ref", "cpu", "cuda"),
-    "race": ("ref",),
-    "uninit": ("ref",),
-    "nan": ("ref",),
-}
-"""What may be checked, and the targets that do.  ref always checks all but `nan`, and every target checks bounds."""
+CHECK = "VYRE_CHECK"
 
 _told: set[tuple[str, str]] = set()
 """Of targets and checks, those about which a warning was given."""
@@ -35,32 +26,15 @@ _told: set[tuple[str, str]] = set()
 
 def default_target() -> str:
     """The name of the target of calls that name none and pass arrays in main memory.  Raises BadInputs."""
-    name = os.environ.get(TARGET, "").strip() or "cpu"
-    if name not in TARGETS:
-        from ..syntax.synonyms import advice
-
-        hint = advice(name, "run_target", TARGETS)
-        raise BadInputs(f"{TARGET} is {', '.join(TARGETS)}, not {name!r}" + (f"; {hint}" if hint else ""))
+    check_variables()
+    name = value_of("VYRE_TARGET").strip() or "cpu"
     return "ref" if _unchecked(name) else name
 
 
 def checks_of_environment() -> frozenset[str]:
     """What VYRE_CHECK asks for.  Raises BadInputs for a word that is no check."""
-    named = os.environ.get(CHECK)
-    if not named:  # as in most calls, some of which are short
-        return frozenset()
-    words = named.replace(",", " ").split()
-    for word in words:
-        if word not in CHECKS:
-            if word in ("now", "later"):
-                raise BadInputs(
-                    f"{CHECK} is some of {', '.join(CHECKS)}; when faults of a GPU are told, VYRE_FAULTS={word} says"
-                )
-            hint = suggest(word, CHECKS)
-            raise BadInputs(
-                f"{CHECK} is some of {', '.join(CHECKS)}, not {word!r}" + (f"; {hint}" if hint else "")
-            )
-    return frozenset(words)
+    named = value_of(CHECK)
+    return frozenset(named.replace(",", " ").split()) if named else frozenset()
 
 
 def chosen_target(target: DispatcherLike | None, arrays_on_gpu: bool = False) -> DispatcherLike:
@@ -68,6 +42,7 @@ def chosen_target(target: DispatcherLike | None, arrays_on_gpu: bool = False) ->
 
     Warns, once of each target, where a call runs on one that does not do what VYRE_CHECK asks for.  Raises BadInputs.
     """
+    check_variables()
     if target is None:
         target = "cuda" if arrays_on_gpu else default_target()
     checks = checks_of_environment()

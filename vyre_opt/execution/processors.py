@@ -6,19 +6,20 @@ import os
 from math import ceil, inf
 from pathlib import Path
 
+from .variables import value_of
+
 __all__ = ["MAX_THREADS", "available"]
 
 MAX_THREADS = 1024
-THREADS_VARIABLE = "VYRE_THREADS"
 
 
 def available() -> int:
     """The number of threads that are worth it: VYRE_THREADS, or the CPUs that this process may use.
 
-    Those that its affinity has, and not more than its control group has time for.
+    Those that its affinity has, and not more than its control group has time for.  Raises BadInputs.
     """
-    named = os.environ.get(THREADS_VARIABLE, "")
-    if named.isdecimal() and int(named) > 0:
+    named = value_of("VYRE_THREADS")
+    if named:
         return min(int(named), MAX_THREADS)
     has_affinity = hasattr(os, "sched_getaffinity")
     cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1

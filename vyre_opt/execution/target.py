@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .dispatcher import Dispatcher, Scratch
+from .variables import value_of
 
 if TYPE_CHECKING:
     from ..ir.program import Module, Program
@@ -122,8 +122,8 @@ class _Callers(Target):
 
 def wants_debug_info(is_profiled: bool) -> bool:
     """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO does, or if it is profiled."""
-    value = os.environ.get("VYRE_DEBUG_INFO")
-    return is_profiled if value is None else value not in ("", "0")
+    value = value_of("VYRE_DEBUG_INFO")
+    return value == "1" if value else is_profiled
 
 
 def unusual(options: Any) -> str:

@@ -16,7 +16,6 @@ exception.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from ..analysis.footprint import (
 )
 from ..analysis.locality import prove_local
 from ..analysis.refusal import Refusal
+from ..execution.variables import value_of
 from ..ir.diagnostics import Location
 from ..ir.grids import Extent, Grid, GridCall, bounds, ceil_divided, lengths_by_dimension
 from ..ir.loops import bounds as loop_bounds
@@ -78,7 +78,7 @@ def refuse_result(sink: Sink, programs: Sequence[str], refusal: Refusal, loc: Lo
     """Say that what was made of programs is not kept.  Raises UnsoundResult where that is an error."""
     shown = " and ".join(f"@{name}" for name in programs)
     message = f"what became of {shown} is not kept: {refusal.message}"
-    if os.environ.get(VARIABLE) == "error":
+    if value_of(VARIABLE) == "error":
         raise UnsoundResult(message)
     sink.count("results refused")
     sink.remark(

@@ -64,7 +64,7 @@ for own, name in ((CallTypeError, "TypeError"), (CallValueError, "ValueError")):
 
 def hide_own_frames(error: BaseException) -> None:
     """Leave those frames alone that are the caller's own, as of a function that was passed."""
-    if os.environ.get(DEBUG, "") not in ("", "0"):
+    if os.environ.get(DEBUG) == "1":
         return
     frames = []
     frame = error.__traceback__

@@ -19,7 +19,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.execution import processors
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution.dispatcher import BadInputs, ProgramError
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.syntax.parser import parse
@@ -377,9 +377,13 @@ def test_threads_are_as_many_as_there_is_time_for(tmp_path: Path, monkeypatch: p
     assert quota() == math.inf
     monkeypatch.setattr(processors, "_quota", lambda root, own: 0.25)
     assert processors.available() == 1
-    for named, count in (("3", 3), ("0", 1), ("x", 1), ("-2", 1), ("9" * 30, processors.MAX_THREADS)):
+    for named, count in (("3", 3), ("", 1), ("9" * 30, processors.MAX_THREADS)):
         monkeypatch.setenv("VYRE_THREADS", named)
         assert processors.available() == count
+    for wrong in ("0", "x", "-2"):
+        monkeypatch.setenv("VYRE_THREADS", wrong)
+        with pytest.raises(BadInputs, match="VYRE_THREADS is a number of threads from 1 up, not '"):
+            processors.available()
 
 
 # --- in a process of its own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from ...execution.inputs import check_inputs, check_program, input_name
 from ...execution.planned_dispatch import planned_dispatch
 from ...execution.row_major import argument_shapes
 from ...execution.target import Target, unusual, wants_debug_info
+from ...execution.variables import value_of
 from ...ir.program import Dim3, Module, Program
 from ...ir.shapes import has_rows
 from ...lowering.common.row_major import extent_words, flat_buffer
@@ -77,7 +77,7 @@ class CudaDispatcher(Target):
         except TargetError as error:
             raise BadInputs(str(error)) from None
         if zero_memory is None:
-            zero_memory = os.environ.get("VYRE_ZERO_MEMORY", "") not in ("", "0")
+            zero_memory = value_of("VYRE_ZERO_MEMORY") == "1"
         debug_info = wants_debug_info(is_profiler_attached()) if debug_info is None else debug_info
         self.options = PtxOptions(bounds, opt_level, version, zero_memory, debug_info)
         self.has_debug_info = debug_info

@@ -9,7 +9,6 @@ So nobody waits for a launch that may fault, and a look at one word tells whethe
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,6 +26,7 @@ from ...execution.faults import (
     trapped,
 )
 from ...execution.plans.steps import LaunchStep
+from ...execution.variables import value_of
 from ...lowering.nvptx.abi import FILLED_BYTES, RECORD_BYTES, EntryPoint, Fault, read_record
 from .driver import translated_errors
 
@@ -43,9 +43,9 @@ assert RECORD_BYTES <= STRIDE
 
 def check_mode(check: str | None) -> str:
     """One of CHECKS: `check`, or what the environment says.  Raises BadInputs."""
-    mode, name = (check, "check") if check is not None else (os.environ.get(VARIABLE) or CHECKS[0], VARIABLE)
+    mode = check if check is not None else value_of(VARIABLE) or CHECKS[0]
     if mode not in CHECKS:
-        raise BadInputs(f"{name} is one of {', '.join(CHECKS)}, not {mode!r}")
+        raise BadInputs(f"check is one of {', '.join(CHECKS)}, not {mode!r}")
     return mode
 
 
