@@ -136,7 +136,13 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return _module(name)
     if module is None:
-        return _of_lang(name)
+        try:
+            return _of_lang(name)
+        except AttributeError as error:
+            tracebacks = _import(f"{__name__}.ir.tracebacks")
+            if isinstance(error, tracebacks.CallerError):
+                tracebacks.hide_own_frames(error)
+            raise
     value = getattr(_module(module), name)
     globals()[name] = value
     return value
@@ -158,7 +164,9 @@ def _of_lang(name: str) -> Any:
         if name in lang.__all__ or name in lang.ops.__all__:
             value = globals()[name] = getattr(lang, name)
             return value
-    error = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    error = _import(f"{__name__}.ir.tracebacks").CallAttributeError(
+        f"module {__name__!r} has no attribute {name!r}"
+    )
     if not name.startswith("_"):
         help = _import(f"{__name__}.lang.foreign_words").foreign_help(name)
         if help is not None:

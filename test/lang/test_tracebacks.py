@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import vyre_opt
 import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32, functions, u32
+from vyre_opt.targets.cuda import device, driver
 
 TEXT = """vyre 1
 program @p workgroup(1) {
@@ -55,6 +57,8 @@ def tuned(lanes):
     return fixed
 
 
+with vyre.profile() as PROFILE:
+    pass
 X, Y = np.zeros(4, np.float32), np.zeros(4, np.float32)
 CALLS: dict[str, tuple[Callable[[], Any], type[BaseException]]] = {
     "translation": (lambda: wrong[1](X, Y), vyre.DiagnosticError),
@@ -74,11 +78,29 @@ CALLS: dict[str, tuple[Callable[[], Any], type[BaseException]]] = {
     "tunable": (lambda: tuned(X, Y), vyre.ProgramError),
     "choice": (lambda: tuned.at(lanes=3), vyre.BadInputs),
     "no such argument": (lambda: vyre.run(TEXT, y=1), TypeError),  # type: ignore[call-overload]
+    "no kernel to debug": (lambda: vyre.debug(3), TypeError),  # type: ignore[arg-type]
+    "debugged without a grid": (lambda: vyre.debug(copy)(1, X, Y), TypeError),
+    "debugged, of no invocation": (lambda: vyre.debug(copy, local="x"), vyre.BadInputs),  # type: ignore[arg-type]
+    "debugged, too few arguments": (lambda: vyre.debug(copy)[1](1, X), TypeError),
+    "debugged, of a wrong type": (lambda: vyre.debug(copy)[1](1, X.astype(np.int64), Y), vyre.BadInputs),
+    "debugged pipeline with a grid": (lambda: vyre.debug(launches)[1], TypeError),
+    "no such name": (lambda: vyre.jit, AttributeError),
+    "trace": (lambda: PROFILE.trace("/nonexistent/x.json"), FileNotFoundError),
     "parse": (lambda: vyre.parse("program {"), vyre.DiagnosticError),
     "compile": (lambda: vyre.compile(TEXT, entry="q"), vyre.BadInputs),
     "run": (lambda: vyre.run(TEXT, {"z": X}, grid=1), vyre.BadInputs),
     "compiled": (lambda: vyre.compile(TEXT)({"x": X[:1]}, grid=2), vyre.ProgramError),
 }
+
+
+def test_a_machine_without_a_gpu_is_told_at_the_callers_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", None)
+    monkeypatch.setattr(device, "_devices", {})
+    driver.load.cache_clear()
+    with pytest.raises(vyre.BackendError, match="the cuda target needs the package pycuda") as caught:
+        fixed.options(target="cuda")(X, Y)
+    assert files_of(caught.value) == [__file__]
 
 
 def files_of(error: BaseException) -> list[str]:

@@ -12,6 +12,7 @@ from ..driver.in_place_arrays import check_arrays
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..execution.params import value_as_passed
+from ..ir.tracebacks import CallTypeError, public
 from ..lang.arguments import encoder_of, in_order
 from ..lang.functions import Kernel
 from ..lang.generics import for_arrays
@@ -22,6 +23,7 @@ from .session import Ids, Quit, checked_ids
 __all__ = ["DebuggedKernel", "debug"]
 
 
+@public
 def debug(
     kernel: Kernel | PipelineFunction,
     *,
@@ -41,7 +43,7 @@ def debug(
     """
     if not isinstance(kernel, (Kernel, PipelineFunction)):
         name = getattr(kernel, "__name__", type(kernel).__name__)
-        raise TypeError(
+        raise CallTypeError(
             f"vyre.debug takes a kernel or a pipeline, not {name}: vyre.debug(kernel)[grid](x, y), vyre.debug(pipeline)(x, y)"
         )
     return DebuggedKernel(
@@ -63,12 +65,16 @@ class DebuggedKernel:
         self.kernel, self.workgroup, self.local = kernel, workgroup, local
         self.stdin, self.stdout = stdin, stdout
 
+    @public
     def __getitem__(self, grid: Any) -> ConfiguredDebugging:
         if isinstance(self.kernel, PipelineFunction):
             name = self.kernel.function.__name__
-            raise TypeError(f"{name} is a pipeline, whose launches have their grids: vyre.debug({name})(...)")
+            raise CallTypeError(
+                f"{name} is a pipeline, whose launches have their grids: vyre.debug({name})(...)"
+            )
         return ConfiguredDebugging(self, self.kernel[grid].grid)
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         grid = self.kernel._over_own_grid().grid if isinstance(self.kernel, Kernel) else None
         self.run(grid, in_order(self.kernel.function, args, kwargs))
@@ -104,5 +110,6 @@ class ConfiguredDebugging:
     def __init__(self, debugged: DebuggedKernel, grid: Any) -> None:
         self.debugged, self.grid = debugged, grid
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         self.debugged.run(self.grid, in_order(self.debugged.kernel.function, args, kwargs))

@@ -24,6 +24,7 @@ from typing import Any, Self
 from ..execution.observed_run import TimedLaunch
 from ..execution.plans.watch import label_of
 from ..ir.diagnostics import Location
+from ..ir.tracebacks import hide_own_frames
 from ..observers import OBSERVERS
 from ..scheduling.launch_work import LaunchWork, launch_work
 from .call_report import LaunchTiming, show_quantity, show_seconds, show_speed
@@ -168,7 +169,12 @@ class Profile:
 
     def trace(self, path: str | Path) -> None:
         """Write a trace that chrome://tracing and ui.perfetto.dev read.  Raises OSError."""
-        Path(path).write_text(self.trace_text())
+        text = self.trace_text()
+        try:
+            Path(path).write_text(text)
+        except OSError as error:
+            hide_own_frames(error)
+            raise
 
     def trace_text(self) -> str:
         """The trace, in Chrome's format of events."""

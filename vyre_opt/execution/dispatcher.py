@@ -36,6 +36,7 @@ __all__ = [
     "OutputAlloc",
     "Scratch",
     "TARGETS",
+    "UnavailableTarget",
     "DispatcherLike",
     "dispatcher",
     "shared_dispatcher",
@@ -74,6 +75,10 @@ class BadSpecs(LocatedBadInputs):
 
 class BackendError(DispatchError):
     """The backend could not run the program, or not to its end."""
+
+
+class UnavailableTarget(BackendError, CallerError):
+    """The machine lacks what a target needs: a package, a driver, a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 __all__ = [
     "DEBUG",
+    "CallAttributeError",
     "CallTypeError",
     "CallValueError",
     "CallerError",
@@ -58,7 +59,18 @@ class CallValueError(CallerError, ValueError):
         return ValueError, self.args
 
 
-for own, name in ((CallTypeError, "TypeError"), (CallValueError, "ValueError")):
+class CallAttributeError(CallerError, AttributeError):
+    """A name that a module or an object does not have, as Python's own AttributeError."""
+
+    def __reduce__(self) -> Any:
+        return AttributeError, self.args
+
+
+for own, name in (
+    (CallTypeError, "TypeError"),
+    (CallValueError, "ValueError"),
+    (CallAttributeError, "AttributeError"),
+):
     own.__module__, own.__name__, own.__qualname__ = "builtins", name, name  # which a traceback shows
 
 

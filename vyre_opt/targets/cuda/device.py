@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
-from ...execution.dispatcher import BackendError
+from ...execution.dispatcher import BackendError, UnavailableTarget
 from ...lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
@@ -54,7 +54,7 @@ class Device:
         self.cuda: Any = load()
         count = self.cuda.Device.count()
         if not 0 <= number < count:
-            raise BackendError(f"there is no GPU {number}; this machine has 0 to {count - 1}")
+            raise UnavailableTarget(f"there is no GPU {number}; this machine has 0 to {count - 1}")
         self.number = number
         self.process = os.getpid()
         with translated_errors(f"opening GPU {number}"):

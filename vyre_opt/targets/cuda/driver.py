@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from ...execution.dispatcher import BackendError
+from ...execution.dispatcher import BackendError, UnavailableTarget
 
 __all__ = ["FORKED", "explain", "load", "translated", "translated_errors"]
 
@@ -36,16 +36,16 @@ FORKED = "initialization error"
 
 @cache
 def load() -> ModuleType:
-    """PyCUDA's driver module, initialised.  Raises BackendError with what is missing."""
+    """PyCUDA's driver module, initialised.  Raises UnavailableTarget with what is missing."""
     try:
         import pycuda.driver as cuda
     except ModuleNotFoundError as missing:
-        raise BackendError(
+        raise UnavailableTarget(
             f"the cuda target needs the package {(missing.name or 'pycuda').partition('.')[0]}: {INSTALL}; "
             "the cpu target needs neither"
         ) from None
     except ImportError as broken:
-        raise BackendError(
+        raise UnavailableTarget(
             f"PyCUDA does not load: {broken}; if it is libcuda that is missing, install the NVIDIA driver; "
             "if PyCUDA was built for another toolkit, install it again"
         ) from None
@@ -53,11 +53,11 @@ def load() -> ModuleType:
         cuda.init()
         count = cuda.Device.count()
     except cuda.Error as error:
-        raise BackendError(
+        raise UnavailableTarget(
             f"the CUDA driver does not start: {error}; see whether nvidia-smi shows a GPU, or use the cpu target"
         ) from None
     if not count:
-        raise BackendError(
+        raise UnavailableTarget(
             "the CUDA driver finds no GPU; see nvidia-smi, CUDA_VISIBLE_DEVICES, or use the cpu target"
         )
     module: ModuleType = cuda
