@@ -607,13 +607,25 @@ REMEDIES = [
     ("y[i] = x[vyre.lane_id]", "call it: vyre_opt.lane_id(0)"),
     ("print('x = %f' % a)", 'print(f"i={i} x={x[i]}")'),
     ("y[i] = x[0:64]", "make one value of it: vyre.sum(x[0:64])"),
+    ("for k in range(4):\n        pass\n    else:\n        y[i] = 1.0", "set ended = True before the loop"),
+    ("while n > 2:\n        pass\n    else:\n        y[i] = 1.0", "set ended = True before the loop"),
+    ("s, *t = (1.0, 2.0)", "write the names"),
+    ("y[i] = sum(x[k] for k in range(4))", "total = 0.0, and then for k in range(4): total += x[k]"),
+    ("other[1](x)", "put @vyre.func on other"),
+    ("t = vyre.local(u32, (2, 2))\n    t[1] = 1", "write t[i, j]"),
+    ("t = vyre.local(u32, 8)\n    t[8] = 1", "the last is 7"),
+    (
+        "t = vyre.local(u32, 8)\n    vyre.atomic_add(t, 0, 1)",
+        "t[i] += v; one that they share is t = vyre.shared(u32, 8)",
+    ),
+    ("y[i] = Path(1).x", "class Path(NamedTuple)"),
     ("if n > 2:\n        t = 1.0\n    y[i] = t", "assign it before the if, or in both branches"),
 ]
 
 
 def test_messages_say_what_to_write(tmp_path: Path) -> None:
     for number, (statement, remedy) in enumerate(REMEDIES):
-        text = f"import numpy as np\nTABLE = np.ones(4, np.float32)\n{HEAD}    {statement}\n    y[i] = 1.0\n"
+        text = f"import numpy as np\nfrom pathlib import Path\nTABLE = np.ones(4, np.float32)\n{HEAD}    {statement}\n    y[i] = 1.0\n"
         module = written_module(tmp_path, text, f"remedy_{number}")
         with pytest.raises(DiagnosticError) as caught:
             module.kernel.text()
@@ -622,13 +634,121 @@ def test_messages_say_what_to_write(tmp_path: Path) -> None:
         assert remedy in help, statement
 
 
+FOLLOWED = [
+    # what is wrong, where the message is, and what the kernel is as its remedy says
+    (
+        "k(x: Read[f32], y: Write[f32]):\n    t = vyre.shared(4, f32)",
+        "vyre.shared(f32, 4)",
+        "t[0] = x[1]; y[0] = t[0]",
+    ),
+    (
+        "k(x: Read[f32], y: Write[f32]):\n    t = vyre.local(4, f32)",
+        "vyre.local(f32, 4)",
+        "t[0] = x[1]; y[0] = t[0]",
+    ),
+    (
+        "k(x: Read[f32], y: Write[f32]):\n    y[0] = [1.0]",
+        "vyre.local(f32, 8)",
+        "t = vyre.local(f32, 8); t[0] = x[1]; y[0] = t[0]",
+    ),
+    ("k(x: Read[f32], y: Write[f32]):\n    y[0] = x[1].astype(u32)", "u32(x[1])", "y[0] = f32(u32(x[1]))"),
+]
+
+
+def test_remedies_can_be_followed(tmp_path: Path) -> None:
+    head = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n@vyre.program(workgroup=1)\ndef "
+    x = np.array([7, 5], np.float32)
+    for number, (wrong, remedy, followed) in enumerate(FOLLOWED):
+        with pytest.raises(DiagnosticError) as caught:
+            written_module(tmp_path, f"{head}{wrong}\n", f"wrong_{number}").k.text()
+        assert remedy in str(caught.value.diagnostics[0].help)
+        if remedy not in followed:
+            followed = f"{wrong.splitlines()[1].split('=')[0]} = {remedy}; {followed}"
+        y = np.zeros(1, np.float32)
+        right = f"{head}k(x: Read[f32], y: Write[f32]):\n    {followed}\n"
+        written_module(tmp_path, right, f"right_{number}").k[1](x, y)
+        assert y[0] == 5
+
+
+def test_an_array_is_not_enumerated(tmp_path: Path) -> None:
+    head = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n@vyre.program(workgroup=1)\ndef k(x: Read[f32], y: Write[f32]):\n    "
+    with pytest.raises(DiagnosticError) as caught:
+        written_module(
+            tmp_path, f"{head}for i, v in enumerate(x):\n        y[i] = v\n", "enumerated"
+        ).k.text()
+    help = str(caught.value.diagnostics[0].help).removeprefix("write ")
+    y = np.zeros(2, np.float32)
+    written_module(tmp_path, f"{head}{help}; y[i] = v\n", "indexed").k[1](np.array([7, 5], np.float32), y)
+    assert y.tolist() == [7, 5]
+
+
+def test_a_product_with_a_row_is_told_as_a_sum(tmp_path: Path) -> None:
+    head = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n@vyre.program\ndef k(x: Read[f32[:, :]], v: Read[f32], y: Write[f32]):\n    y[0:4] = "
+    x, v = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(4, dtype=np.float32)
+    forms = {
+        "x[0:4, 0:4] @ v[0:4]": x @ v,
+        "v[0:4] @ x[0:4, 0:4]": v @ x,
+        "x[0:4, 0:4] @ v[0:4][:, None]": x @ v,
+        "v[0:4][None, :] @ x[0:4, 0:4]": v @ x,
+    }
+    for number, (form, product) in enumerate(forms.items()):
+        with pytest.raises(DiagnosticError) as caught:
+            written_module(tmp_path, f"{head}{form}\n", f"product_{number}").k.text()
+        help = re.match(r"write (vyre\.sum\(.*, axis=\d\)), a row", str(caught.value.diagnostics[0].help))
+        assert help is not None, form
+        y = np.zeros(4, np.float32)
+        written_module(tmp_path, f"{head}{help[1]}\n", f"sum_{number}").k[1](x, v, y)
+        assert np.array_equal(y, product), form
+
+
+def test_a_read_and_a_write_that_are_declared_the_other_way_round_are_both_told(tmp_path: Path) -> None:
+    head = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n@vyre.program\ndef k(x: Read[f32], y: Write[f32]):\n    "
+    with pytest.raises(DiagnosticError) as caught:
+        written_module(tmp_path, f"{head}x[0] = y[0]\n", "other_way").k.text()
+    assert [error.message for error in caught.value.diagnostics] == [
+        "x is written here, but it is Read",
+        "y is read here, but it is Write",
+    ]
+
+
+def test_a_method_is_no_kernel(tmp_path: Path) -> None:
+    for decorator in ("program", "pipeline"):
+        text = f"import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\nclass A:\n    @vyre.{decorator}\n    def k(self, y: Write[f32]):\n        pass\n"
+        with pytest.raises(DiagnosticError) as caught:
+            written_module(tmp_path, text, f"method_{decorator}")
+        assert (
+            caught.value.diagnostics[0].help
+            == "a kernel is no method: define it outside of the class, without self"
+        )
+
+
+def test_a_pipeline_has_no_grid(tmp_path: Path) -> None:
+    pipeline = written_module(tmp_path, PIPELINE + "    copied[1](x, y)\n", "without_grid").pipeline
+    with pytest.raises(
+        TypeError, match=r"pipeline is a pipeline, whose launches have their grids: call pipeline\(...\)"
+    ):
+        pipeline[1]
+
+
 def test_wrong_calls_say_what_to_write() -> None:
     """Behind the message, as notes of Python."""
-    with pytest.raises(TypeError, match="missing a required argument: 'y'") as caught:
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'out'") as caught:
         shift[1](2, np.zeros(4, np.float32), out=1)
     assert caught.value.__notes__ == ["help: it is shift(n, x, y)"]
     with pytest.raises(BadInputs, match="a grid is counted in whole workgroups") as counted:
         shift[0.5]
+    with pytest.raises(TypeError, match="num_warps") as optioned:
+        vyre_opt.program(num_warps=4)  # type: ignore[call-overload]
+    assert optioned.value.__notes__ == ["help: it takes workgroup, grid, prefer_shared, cluster, fastmath"]
+    with pytest.raises(TypeError, match="not str") as decorated:
+        vyre_opt.program("void(f4[:])")  # type: ignore[call-overload]
+    assert decorated.value.__notes__ == [
+        "help: write @program above def name(x: Read[f32], y: Write[f32]):, where annotations are the types"
+    ]
+    with pytest.raises(BadInputs, match=r"x is a list; pass np.array\(x, np.float32\)"):
+        shift[1](2, [1.0] * 4, np.zeros(4, np.float32))
+    with pytest.raises(BadInputs, match=r"y is written, which no list is; pass np.array\(y, np.float32\)"):
+        shift[1](2, np.zeros(4, np.float32), [1.0] * 4)
     assert counted.value.__notes__ == [
         "help: write one to three whole numbers, such as shift[vyre.ceil_div(n, 32)](...)"
     ]

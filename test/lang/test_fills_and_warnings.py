@@ -87,7 +87,7 @@ WRONG = {
     "vyre.fill(3, 0)": ("3", "3 is no array"),
     "vyre.zeros(4, u32)": ("vyre", "a buffer has a name of its own"),
     "s, t = vyre.zeros(4, u32)": ("vyre", "a buffer has one name: t = vyre.zeros(4, u32)"),
-    "t = vyre.zeros(u32, 4)": ("4", "the elements of a buffer have a type such as f32"),
+    "t = vyre.zeros(u32, 4)": ("4", "the type of a buffer is written behind its size"),
     "t = vyre.zeros(4)": ("vyre", "zeros takes a size and a type: vyre.zeros(n, f32)"),
     "t = vyre.zeros((1, 2, 3, 4), u32)": ("(1", "a buffer has 1 to 3 dimensions, not 4"),
 }

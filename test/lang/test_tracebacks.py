@@ -78,9 +78,9 @@ CALLS: dict[str, tuple[Callable[[], Any], type[BaseException]]] = {
     "tunable": (lambda: tuned(X, Y), vyre.ProgramError),
     "choice": (lambda: tuned.at(lanes=3), vyre.BadInputs),
     "no such argument": (lambda: vyre.run(TEXT, y=1), TypeError),  # type: ignore[call-overload]
-    "no kernel to debug": (lambda: vyre.debug(3), TypeError),  # type: ignore[arg-type]
+    "no kernel to debug": (lambda: vyre.debug(3), TypeError),
     "debugged without a grid": (lambda: vyre.debug(copy)(1, X, Y), TypeError),
-    "debugged, of no invocation": (lambda: vyre.debug(copy, local="x"), vyre.BadInputs),  # type: ignore[arg-type]
+    "debugged, of no invocation": (lambda: vyre.debug(copy, local="x"), vyre.BadInputs),
     "debugged, too few arguments": (lambda: vyre.debug(copy)[1](1, X), TypeError),
     "debugged, of a wrong type": (lambda: vyre.debug(copy)[1](1, X.astype(np.int64), Y), vyre.BadInputs),
     "debugged pipeline with a grid": (lambda: vyre.debug(launches)[1], TypeError),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..execution.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
+from ..execution.arrays import storage_type
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.plans.call_plan import is_written
 from ..ir.program import Buffer
@@ -43,6 +44,11 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
     if isinstance(array, np.generic):
         raise BadInputs(f"{name} is one number ({type(array).__name__}), where an array is wanted")
     operand = backend.take(array, name)
+    if isinstance(array, (list, tuple)):
+        stored = storage_type(buffer.dtype)
+        if stored is not None and (is_written(buffer) or operand.array.dtype != stored):
+            why = "is written, which no list is" if is_written(buffer) else f"is a {type(array).__name__}"
+            raise BadInputs(f"{name} {why}; pass np.array({buffer.name}, np.{stored.name})")
     backend.check(operand, buffer, name)
     if is_written(buffer):
         problem = _why_not_in_place(backend, operand)

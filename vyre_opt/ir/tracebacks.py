@@ -112,6 +112,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
                 error.__traceback__ = None  # of the call itself: of arguments that the function does not have
+                if "unexpected keyword" in str(error):
+                    import inspect  # which takes 10 ms to import
+
+                    parameters = inspect.signature(function).parameters.values()
+                    options = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+                    if options:
+                        error.add_note(f"help: it takes {', '.join(options)}")
             raise
 
     return call

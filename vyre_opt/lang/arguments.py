@@ -43,10 +43,11 @@ def _bound(
     try:
         return bind(*args, **kwargs)
     except TypeError as error:
-        wrong = CallTypeError(f"{function.__name__}(): {error}")
-        wrong.add_note(
-            f"help: it is {function.__name__}({', '.join(inspect.signature(function).parameters)})"
-        )
+        parameters = _signature(function).parameters
+        unknown = [name for name in kwargs if name not in parameters]  # rather than what they leave missing
+        message = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+        wrong = CallTypeError(f"{function.__name__}(): {message}")
+        wrong.add_note(f"help: it is {function.__name__}({', '.join(parameters)})")
         raise wrong from None
 
 

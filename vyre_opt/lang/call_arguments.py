@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import suggest
-from .bindings import BufferView
+from .bindings import BufferView, LocalArray
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
@@ -57,7 +57,15 @@ def word_of(t: Expressions, node: ast.expr, what: str, choices: Sequence[str]) -
 def array_of(t: Expressions, node: ast.expr, verb: str) -> BufferView:
     binding = t.expression(node)
     if not isinstance(binding, BufferView):
-        raise Unsupported(node, f"{t.source.text(node)} is no array")
+        text = t.source.text(node)
+        if isinstance(binding, LocalArray):
+            help = f"it is each invocation's own: {text}[i] += v; one that they share is {text} = vyre.shared({binding.dtype}, {len(binding)})"
+            raise Unsupported(
+                node, f"{text} is a local array, and this is for arrays that invocations share", help
+            )
+        raise Unsupported(
+            node, f"{text} is no array", "name an array argument, or one that vyre.shared(f32, 256) made"
+        )
     if binding.lanes > 1:
         raise Unsupported(node, "this takes an array, not one as vectors")
     t.check_access(node, binding, verb)

@@ -44,6 +44,8 @@ def call(t: Expressions, node: ast.Call) -> Binding:
             return t.vector_view(node, base)
         if isinstance(base, BufferView) and node.func.attr == "filled":
             return slices.filled(t, node, base)
+        if isinstance(base, Value) and node.func.attr in ("astype", "to") and len(node.args) == 1:
+            _refuse_method(t, node, node.func)
     callee = t.expression(node.func)
     name = t.source.text(node.func)
     if not isinstance(callee, Static):
@@ -66,6 +68,14 @@ def call(t: Expressions, node: ast.Call) -> Binding:
     if translate is not None:
         return translate(t, node)  # type: ignore[no-any-return]
     return _static_call(t, node, function, name)
+
+
+def _refuse_method(t: Expressions, node: ast.Call, method: ast.Attribute) -> None:
+    """`x[1].astype(u32)`.  Raises Unsupported for a type."""
+    target = t.expression(node.args[0])
+    if isinstance(target, Static) and scalar_type(target.value) is not None:
+        written = f"{t.source.text(node.args[0])}({t.source.text(method.value)})"
+        raise Unsupported(method, f"a value has no attribute {method.attr}", f"write {written}")
 
 
 def _is_hashable(value: object) -> bool:
@@ -588,9 +598,19 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             raise Unsupported(node, f"{name} is of NumPy", foreign_help(name))
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
+        if isinstance(function, type):
+            raise Unsupported(
+                node,
+                f"{name} is a class, and a kernel makes no objects",
+                f"a class of typing.NamedTuple has values with names: class {name}(NamedTuple)",
+            )
         raise Unsupported(node, f"{name} cannot be called in a kernel", foreign_help(name))
     bindings = [t.expression(argument) for argument in node.args]
     constants = [b for b in bindings if isinstance(b, Static)]
+    if node.args and isinstance(bindings[0], BufferView) and bindings[0].buffer.dimensions == 1:
+        array = t.source.text(node.args[0])
+        help = f"write for i in range(len({array})): v = {array}[i]"
+        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
     if node.keywords or len(constants) < len(bindings):
         raise Unsupported(node, f"{name} computes in Python, before the kernel runs", foreign_help(name))
     return t.computed(node, function, *constants)

@@ -35,7 +35,7 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .scalars import python_type
+from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
@@ -160,6 +160,19 @@ class Expressions:
             "write a number, or a name of a number outside of the kernel",
         )
 
+    def element_type(self, node: ast.Call, of_type: ast.expr, of_size: ast.expr, what: str) -> DataType:
+        """The type of the elements of memory, `vyre.local(f32, 8)`.  Raises Unsupported, also for one in the place of the size."""
+        first, second = self.expression(of_type), self.expression(of_size)
+        if isinstance(second, Static) and scalar_type(second.value) is not None:
+            size = self.source.text(of_type) if isinstance(first, Static) else "256"
+            written = f"{self.source.text(node.func)}({self.source.text(of_size)}, {size})"
+            raise Unsupported(of_type, f"the type of {what} is written before its size", f"write {written}")
+        dtype = scalar_type(self.static(of_type, "a type"))
+        if dtype is None:
+            help = f"write {self.source.text(node.func)}(f32, {self.source.text(of_size)})"
+            raise Unsupported(of_type, f"the elements of {what} have a type such as f32", help)
+        return dtype
+
     # --- errors
 
     def wrong_type(self, node: ast.expr, mismatch: TypeMismatch, wanted: AnyType | None) -> Unsupported:
@@ -245,7 +258,9 @@ class Expressions:
         if node.attr == "shape" and (shape := _matrix_shape(value)) is not None:
             return tuple(map(Static, shape))
         help = None
-        if node.attr in INTRINSICS:
+        if node.attr in ("astype", "to", "cast"):
+            help = f"write f32({self.source.text(node.value)}), or another type"
+        elif node.attr in INTRINSICS:
             help = f"write vyre.{node.attr}({self.source.text(node.value)})"
         else:
             help = foreign_help(node.attr)

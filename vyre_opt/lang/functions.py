@@ -388,7 +388,7 @@ class Kernel:
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
         from .python_source import Unsupported
 
-        name = t.source.text(node.func)
+        name = self.function.__name__
         raise Unsupported(
             node,
             f"{name} is a program, and a program calls none",
@@ -404,6 +404,9 @@ class ConfiguredKernel:
     def __init__(self, kernel: Kernel, grid: Any) -> None:
         self.kernel, self.grid = kernel, grid
         self._count = len(kernel.parameters)
+
+    def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        return self.kernel.__vyre_call__(t, node)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         try:

@@ -20,7 +20,6 @@ from .bindings import Binding, LocalArray, Static, parts_of
 from .emitter import type_of
 from .inference import OpenType
 from .python_source import Unsupported
-from .scalars import scalar_type
 
 __all__ = ["element", "made", "refuse_second_name", "store", "update"]
 
@@ -30,9 +29,8 @@ MAX_ELEMENTS = 64
 
 def made(t: Any, node: ast.Call, of_type: ast.expr, of_size: ast.expr) -> LocalArray:
     """`vyre.local(f32, 8)`, `vyre.local(f32, (4, 4))`: zeros.  Raises Unsupported."""
-    dtype, size = scalar_type(t.static(of_type, "a type")), t.static(of_size, "the size of a local array")
-    if dtype is None:
-        raise Unsupported(of_type, "the elements of a local array have a type such as f32")
+    dtype = t.element_type(node, of_type, of_size, "a local array")
+    size = t.static(of_size, "the size of a local array")
     shape = size if isinstance(size, tuple) else (size,)
     if not 1 <= len(shape) <= MAX_DIMENSIONS:
         raise Unsupported(of_size, f"a local array has 1 to {MAX_DIMENSIONS} dimensions, not {len(shape)}")
@@ -121,7 +119,8 @@ def _position(t: Any, node: ast.Subscript, array: LocalArray) -> int | Value:
     binding = t.expression(node.slice)
     parts: Sequence[Any] = parts_of(binding) or (binding,)
     if len(parts) != len(array.shape):
-        raise Unsupported(node, f"{text} takes {len(array.shape)} indices, not {len(parts)}")
+        help = f"write {text}[{', '.join('ijk'[: len(array.shape)])}]"
+        raise Unsupported(node, f"{text} takes {len(array.shape)} indices, not {len(parts)}", help)
     nodes = nodes if len(nodes) == len(parts) else [node.slice] * len(parts)
     position: int | Value = 0
     for index, at, extent in zip(parts, nodes, array.shape, strict=True):
@@ -146,7 +145,10 @@ def _index(t: Any, node: ast.Subscript, binding: Binding, at: ast.expr, extent: 
         if not isinstance(index, int) or isinstance(index, bool):
             raise Unsupported(at, f"an index is an integer, not {index!r}")
         if not 0 <= index < extent:
-            raise Unsupported(at, f"{index} is no index of {text}, which has 0 to {extent - 1} here")
+            help = f"the last is {extent - 1}" + (
+                "" if index < 0 else "; a longer array is vyre.local of a larger size"
+            )
+            raise Unsupported(at, f"{index} is no index of {text}, which has 0 to {extent - 1} here", help)
         return index
     value = t.as_value(binding, at)
     dtype = type_of(value)

@@ -57,6 +57,12 @@ def field_of(t: Any, node: ast.Attribute, base: Binding) -> Binding:
     if node.attr == "_replace":
         return Static(_Replacement(cls._make(parts)))
     if node.attr not in cls._fields:
+        if hasattr(cls, node.attr):
+            raise Unsupported(
+                node,
+                f"{node.attr} is a method of {cls.__name__}, and kernels call functions",
+                f"write it outside of the class with @vyre.func, and call {node.attr}({t.source.text(node.value)})",
+            )
         hint = suggest(node.attr, cls._fields) or f"it has {', '.join(cls._fields)}"
         raise Unsupported(node, f"{cls.__name__} has no field {node.attr}", hint)
     return parts[cls._fields.index(node.attr)]  # type: ignore[no-any-return]

@@ -34,7 +34,7 @@ from .functions import Kernel
 from .generics import specialized, unbound_help, widest_types
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
-from .python_source import FunctionSource, Unsupported, text_name
+from .python_source import FunctionSource, Unsupported, text_name, untyped
 from .scalars import scalar_type
 from .unsupported import EXPRESSIONS, STATEMENTS, surely_unsupported
 
@@ -196,7 +196,7 @@ class _Translator:
         name, loc, pipeline = argument.arg, self.source.location(argument), self.builder.pipeline
         if argument.annotation is None:
             help = f"write {name}: Read[f32] for an array that is read, {name}: u32 for a number"
-            raise Unsupported(argument, f"the argument {name} has no type", help)
+            raise untyped(argument, self.source.function, help)
         refuse_arguments(argument.annotation, self.source.arguments, self.source.names)
         written = self.constant(argument.annotation, "the type of an argument")
         annotation = specialized(written, self.source.types)
@@ -295,6 +295,13 @@ class _Translator:
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
             raise Unsupported(call, f"a buffer has one name: t = {self.source.text(call)}")
+        swapped = _plain(self.expression(size))
+        if swapped is not None and scalar_type(swapped.value) is not None:
+            first, second = (element, size) if callee is INTRINSICS["zeros"] else (size, element)
+            written = ", ".join(map(self.source.text, (first, second)))
+            order = "behind" if callee is INTRINSICS["zeros"] else "before"
+            help = f"write {self.source.text(call.func)}({written})"
+            raise Unsupported(element, f"the type of a buffer is written {order} its size", help)
         dtype = scalar_type(self.constant(element, "the type of a buffer"))
         if dtype is None:
             raise Unsupported(element, "the elements of a buffer have a type such as f32")
@@ -480,7 +487,9 @@ class _Translator:
     def _buffer(self, node: ast.expr) -> Buffer:
         binding = self.expression(node)
         if not isinstance(binding, Buffer):
-            raise Unsupported(node, f"{self.source.text(node)} is no array")
+            text = self.source.text(node)
+            help = f"pass an array argument, or memory of the pipeline's own: {text} = vyre.buffer(f32, 16)"
+            raise Unsupported(node, f"{text} is no array", help if isinstance(node, ast.Name) else None)
         return binding
 
     def _param_value(
@@ -551,7 +560,8 @@ class _Translator:
         binding = self.expression(node)
         plain = _plain(binding)
         if plain is None:
-            raise Unsupported(node, f"{what} is known before the pipeline runs; this is not")
+            help = "write a number, or a name of a number outside of the pipeline"
+            raise Unsupported(node, f"{what} is known before the pipeline runs; this is not", help)
         return plain.value
 
     def _maybe_constant(self, node: ast.expr) -> Any:
@@ -701,7 +711,8 @@ class _Translator:
     def _known(self, node: ast.expr) -> Any:
         plain = _plain(self.expression(node))
         if plain is None:
-            raise Unsupported(node, f"{self.source.text(node)} is not known before the pipeline runs")
+            help = "decide it in a kernel, or in Python before the pipeline is called"
+            raise Unsupported(node, f"{self.source.text(node)} is not known before the pipeline runs", help)
         return plain.value
 
     def _is_length(self, node: ast.expr) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..ir.program import Module
-from ..ir.tracebacks import CallerError, hide_own_frames, public
+from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
 from ..worker import import_module
 from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .generics import ByTypes, Variable, at_types, refuse_variables, type_variables, types_of_call
@@ -70,6 +70,11 @@ class PipelineFunction:
             passes=self._passes,
             debug_info=self._debug_info,
         )
+
+    @public
+    def __getitem__(self, grid: Any) -> NoReturn:
+        name = self.function.__name__
+        raise CallTypeError(f"{name} is a pipeline, whose launches have their grids: call {name}(...)")
 
     @property
     def __vyre_pipeline__(self) -> Callable[..., Any]:

@@ -29,7 +29,7 @@ from .foreign_words import foreign_help
 from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
-from .python_source import FunctionSource, Unsupported
+from .python_source import FunctionSource, Unsupported, untyped
 from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
@@ -163,7 +163,7 @@ def annotated_arguments(t: Statements, has_quoted: bool = True) -> list[tuple[as
 def _annotation(t: Statements, argument: ast.arg) -> Any:
     if argument.annotation is None:
         help = f"write {argument.arg}: f32 for a number, {argument.arg}: Read[f32] for an array that is read"
-        raise Unsupported(argument, f"the argument {argument.arg} has no type", help)
+        raise untyped(argument, t.source.function, help)
     node = argument.annotation
     if isinstance(node, ast.Constant) and isinstance(node.value, str):  # written in quotes
         try:

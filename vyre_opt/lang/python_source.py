@@ -16,7 +16,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.spelling import PYTHON
 from ..ir.tracebacks import CallTypeError
 
-__all__ = ["FunctionSource", "Unsupported", "check_function", "remember_source", "text_name"]
+__all__ = ["FunctionSource", "Unsupported", "check_function", "remember_source", "text_name", "untyped"]
 
 
 class Unsupported(Exception):
@@ -51,7 +51,21 @@ def check_function(function: Any, decorator: str) -> None:
     """Raise CallTypeError for what is no function with a name."""
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         what = "a lambda" if inspect.isfunction(function) else type(function).__name__
-        raise CallTypeError(f"{decorator} is for a function written with def, not {what}")
+        error = CallTypeError(f"{decorator} is for a function written with def, not {what}")
+        error.add_note(
+            f"help: write {decorator} above def name(x: Read[f32], y: Write[f32]):, where annotations are the types"
+        )
+        raise error
+
+
+def untyped(argument: ast.arg, function: Callable[..., Any], help: str) -> Unsupported:
+    """The error for an argument without a type; `help`: what to write, where the function is no method."""
+    is_method = argument.arg in ("self", "cls") and argument.arg == next(
+        iter(inspect.signature(function).parameters)
+    )
+    if is_method:
+        help = f"a kernel is no method: define it outside of the class, without {argument.arg}"
+    return Unsupported(argument, f"the argument {argument.arg} has no type", help)
 
 
 class FunctionSource:

@@ -173,11 +173,13 @@ def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Bind
             node, f"{t.source.text(node)} is one value, and {text} rows of any length", "write row after row"
         )
     elif found is not dtype:
-        help = (
-            "give both the same extents"
-            if found.element is dtype.element
-            else f"write {dtype.element}({t.source.text(node)})"
-        )
+        text = t.source.text(node)
+        if found.element is not dtype.element:
+            help = f"write {dtype.element}({text})"
+        elif len(found.extents) == 2 and len(dtype.extents) == 1 and 1 in found.extents:
+            help = f"write vyre.sum({text}, axis={found.extents.index(1)}), a row of the same values"
+        else:
+            help = "give both the same extents"
         raise Unsupported(
             node, f"{t.source.text(node)} is {found}, and {t.source.text(target)} takes {dtype}", help
         )
@@ -238,7 +240,7 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
             raise Unsupported(
                 node,
                 f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
-                _block_of(t, at, dtype),
+                _block_of(t, at, dtype, nodes),
             )
         types.append(dtype)
     left, right = types
@@ -253,11 +255,17 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
     return t.emitter.value("slice_dot", values, result)
 
 
-def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None) -> str:
-    """Help for a factor that is no block."""
+def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None, factors: Sequence[ast.expr]) -> str:
+    """Help for one of two factors that is no block."""
     if dtype is not None and len(dtype.extents) == 1 and None not in dtype.extents:
         text = t.source.text(node)
-        return f"{text}[None, :] is a block of one row, {text}[:, None] of one column"
+        left, right = map(t.source.text, factors)
+        product = (
+            f"{left}[:, None] * {right}, axis=0"
+            if node is factors[0]
+            else f"{left} * {right}[None, :], axis=1"
+        )
+        return f"write vyre.sum({product}), a row; {text}[None, :] is a block of one row, {text}[:, None] of one column"
     if dtype is None:
         return "x[i:i + 64, k:k + 32] is a block of an array x; a number multiplies with *"
     return "x[i:i + 64, k:k + 32] is a block of fixed extents of an array x"

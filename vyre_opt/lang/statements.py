@@ -59,7 +59,7 @@ from .loop_ranges import LoopRange, loop_range
 from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
 from .scalars import scalar_type
-from .unsupported import STATEMENTS, TOO_DEEP
+from .unsupported import LOOP_ELSE, STATEMENTS, TOO_DEEP
 
 __all__ = ["Statements"]
 
@@ -146,9 +146,24 @@ class Statements(slices.SliceExpressions):
             )
 
     def visit_assign(self, node: ast.Assign, rest: Sequence[ast.stmt]) -> None:
-        binding = self._assigned(node.targets, node.value)
+        try:
+            binding = self._assigned(node.targets, node.value)
+        except Unsupported as error:
+            self._check_written(node.targets, error)
+            raise
         for target in node.targets:
             self.assign(target, binding, node.value)
+
+    def _check_written(self, targets: Sequence[ast.expr], error: Unsupported) -> None:
+        """Report an element of an array that is only read, beside the error of the value that it would get."""
+        for target in targets:
+            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                array = self.env.get(target.value.id)
+                if isinstance(array, BufferView):
+                    try:
+                        self.check_access(target, array, "written")
+                    except Unsupported as second:
+                        self.report(second)
 
     def _assigned(self, targets: Sequence[ast.expr], node: ast.expr) -> Binding:
         """What an assignment binds; shared memory is named by its target, in a tuple by the one at its place."""
@@ -234,6 +249,9 @@ class Statements(slices.SliceExpressions):
         return Unsupported(target, "a kernel assigns names and elements of arrays")
 
     def _unpack(self, target: ast.Tuple, binding: Binding, node: ast.expr) -> None:
+        for name in target.elts:
+            if isinstance(name, ast.Starred):
+                raise Unsupported(name, "a kernel does not unpack with *", "write the names")
         parts: Any = binding.value if isinstance(binding, Static) else binding
         if not isinstance(parts, tuple) or len(parts) != len(target.elts):
             count = f"{len(parts)} values" if isinstance(parts, tuple) else "one value"
@@ -279,8 +297,8 @@ class Statements(slices.SliceExpressions):
         """`tile = vyre.shared(f32, 256)`; in a function each call has memory of its own, so none waits for another."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
-        if isinstance(node.func, ast.Attribute) and isinstance(self.owner(node.func), BufferView):
-            return None  # x.vec(4)
+        if isinstance(node.func, ast.Attribute) and isinstance(self.owner(node.func), (BufferView, Value)):
+            return None  # x.vec(4), x[i].to(f32)
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
@@ -291,10 +309,8 @@ class Statements(slices.SliceExpressions):
         scope = self.static(node.args[2], "who shares memory") if len(node.args) == 3 else "workgroup"
         if scope not in ("workgroup", "cluster"):
             raise Unsupported(node.args[2], f"a workgroup or a cluster shares memory, not {scope!r}")
-        dtype = scalar_type(self.static(node.args[0], "a type"))
+        dtype = self.element_type(node, node.args[0], node.args[1], "shared memory")
         size = self.static(node.args[1], "the size of shared memory")
-        if dtype is None:
-            raise Unsupported(node.args[0], "the elements of shared memory have a type such as f32")
         shape = size if isinstance(size, tuple) else (size,)
         if not 1 <= len(shape) <= MAX_DIMENSIONS:
             raise Unsupported(
@@ -505,7 +521,7 @@ class Statements(slices.SliceExpressions):
 
     def visit_while(self, node: ast.While, rest: Sequence[ast.stmt]) -> bool:
         if node.orelse:
-            raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
+            raise Unsupported(node.orelse[0], *LOOP_ELSE)
         with self._loop_of_its_own(node):
             carried = self._carried(node, node.body)
             self._while(node, carried, lambda: self.condition(node.test), node.body, lambda: None)
@@ -513,7 +529,7 @@ class Statements(slices.SliceExpressions):
 
     def visit_for(self, node: ast.For, rest: Sequence[ast.stmt]) -> bool:
         if node.orelse:
-            raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
+            raise Unsupported(node.orelse[0], *LOOP_ELSE)
         if not self._is_range(node.iter):
             self._unrolled(node, self._static_items(node.iter))
             return self._rest_unless_left(node, rest)

@@ -7,15 +7,23 @@ from collections.abc import Iterator, Sequence
 
 from ..ir.program import MAX_NESTING
 
-__all__ = ["EXPRESSIONS", "STATEMENTS", "TOO_DEEP", "surely_unsupported"]
+__all__ = ["EXPRESSIONS", "LOOP_ELSE", "STATEMENTS", "TOO_DEEP", "surely_unsupported"]
 
 Message = tuple[str, str | None]
 """What is wrong, and what to write."""
 
 TOO_DEEP: Message = (f"this nests too deep; blocks nest {MAX_NESTING} levels at most", "write it in parts")
 
-_LISTS = ("a kernel has no lists, sets or dicts", "use an array argument, vyre.shared(f32, 256), or a tuple")
+_LISTS = (
+    "a kernel has no lists, sets or dicts",
+    "use vyre.local(f32, 8) for an array of each invocation's own, vyre.shared(f32, 256) for one of a workgroup, an array argument, or a tuple",
+)
 _TEXT = ("a kernel has no texts", 'print it: print(f"i={i}")')
+
+LOOP_ELSE: Message = (
+    "a loop of a kernel has no else",
+    "set ended = True before the loop and ended = False before its break, and write if ended: behind it",
+)
 
 EXPRESSIONS: dict[type[ast.expr], Message] = {
     ast.List: _LISTS,
@@ -24,7 +32,10 @@ EXPRESSIONS: dict[type[ast.expr], Message] = {
     ast.ListComp: _LISTS,
     ast.SetComp: _LISTS,
     ast.DictComp: _LISTS,
-    ast.GeneratorExp: ("a kernel has no generators", "write a list, [x[k] for k in range(4)], or a for loop"),
+    ast.GeneratorExp: (
+        "a kernel has no generators",
+        "write a loop: total = 0.0, and then for k in range(4): total += x[k]",
+    ),
     ast.Lambda: ("a kernel has no lambdas", "write a function with @vyre.func"),
     ast.JoinedStr: _TEXT,
     ast.FormattedValue: _TEXT,
@@ -38,15 +49,19 @@ EXPRESSIONS: dict[type[ast.expr], Message] = {
 
 _NO_ERRORS = ("a kernel raises no errors", 'write vyre.trap("why"), or assert')
 _NO_IMPORT = ("a kernel imports nothing", "import at the top of the file")
+_NO_WITH = ("a kernel has no with", "write it around the call of the kernel, or leave it out")
 _NO_SCOPE = ("a kernel cannot assign names outside of it", "store in an array argument")
 
 STATEMENTS: dict[type[ast.stmt], Message] = {
     ast.FunctionDef: ("a kernel defines no functions", "define it outside, with @vyre.func"),
     ast.AsyncFunctionDef: ("a kernel defines no functions", "define it outside, with @vyre.func"),
-    ast.ClassDef: ("a kernel defines no classes", None),
+    ast.ClassDef: (
+        "a kernel defines no classes",
+        "define it outside: a class of typing.NamedTuple has values with names",
+    ),
     ast.Delete: ("a kernel deletes nothing", "leave it out: a name costs nothing"),
-    ast.With: ("a kernel has no with", None),
-    ast.AsyncWith: ("a kernel has no with", None),
+    ast.With: _NO_WITH,
+    ast.AsyncWith: _NO_WITH,
     ast.AsyncFor: ("a kernel waits for nothing but barriers", "write for"),
     ast.Match: ("a kernel has no match", "write if and elif"),
     ast.Raise: _NO_ERRORS,
