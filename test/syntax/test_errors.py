@@ -194,3 +194,47 @@ def test_items_are_found_by_name() -> None:
     assert len(parse(f"vyre 1\n{text}").programs) == 3000
     (error,) = errors(f"vyre 1\n{text}program @p7 workgroup(1) {{\n}}\n")
     assert error.message == "program @p7 is defined twice"
+
+
+def test_a_trap_without_a_message_is_told_at_the_trap() -> None:
+    (error,) = errors(body("trap", "%u = lane_id"))
+    assert error.loc is not None
+    assert error.loc.source.text[error.loc.start : error.loc.end] == "trap"
+    assert (error.message, error.help) == ("trap: a text in quotes is missing", 'write trap "why"')
+    parse(body('trap "why"'))
+
+
+def test_a_function_is_told_at_once_that_it_cannot_touch_buffers() -> None:
+    """Also where the load has no type, which would be of no use there."""
+    for line in ("%v = load @x[%a]", "%v = load @x[%a] : f32", "store %a, @x[%a] : f32"):
+        found = errors(f"vyre 2\nfunc @f(%a : f32) -> f32 {{\n  {line}\n  yield %a\n}}\n")
+        assert [d.message.split(": ")[1] for d in found] == ["a function cannot touch buffers"]
+
+
+@pytest.mark.parametrize("name", ["é", "aé", "x_ß"])
+def test_a_name_with_another_letter_is_told_which(name: str) -> None:
+    sign = next(c for c in name if not c.isascii())
+    (error,) = [d for d in errors(body(f"%{name} = lane_id")) if "character" in d.message]
+    assert error.message == f"unexpected character {sign!r}"
+    assert error.help == "names have letters a to z and A to Z, digits, _, . and $"
+
+
+@pytest.mark.parametrize(
+    ("grid", "right"),
+    [
+        ("len(@x) / 64", "div(len(@x), 64)"),
+        ("ceil_div(len(@x), 64) * 2", "mul(ceil_div(len(@x), 64), 2)"),
+        ("len(@x) - 1, 2", "sub(len(@x), 1)"),
+        ("max(1, div(len(@x), 64)) + 1", "add(max(1, div(len(@x), 64)), 1)"),
+    ],
+)
+def test_an_operator_in_a_grid_is_told_as_a_function(grid: str, right: str) -> None:
+    text = (
+        "vyre 2\nprogram @p workgroup(64) {{\n  buffer @y : f32[?] write binding(0) live_out\n}}\n"
+        "pipeline @m {{\n  buffer @x : f32[640] write\n  launch @p grid({}) (@x)\n}}\n"
+    )
+    (error,) = errors(text.format(grid))
+    assert error.message.endswith("is no operator here; grids have functions")
+    assert error.help is not None
+    assert error.help.startswith(f"write {right}")
+    parse(text.format(right))

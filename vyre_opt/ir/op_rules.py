@@ -483,15 +483,16 @@ def _check_bounds(op: Op, counter: Value) -> Problem:
     if not counter.type.is_int:
         return f"the counter {counter} is {counter.type}, not an integer"
     low, high = arith.int_range(counter.type)
+    step = bounds(op)[2]
+    if isinstance(step, int) and step < 1:
+        down = "; to count down, count up and subtract: sub %last, %k" if step < 0 else ""
+        return f"the step is at least 1, not {step}{down}"
     for bound, name in zip(bounds(op), ("lower bound", "upper bound", "step"), strict=True):
         if isinstance(bound, Value):
             if bound.type is not counter.type:
                 return bound, f"the {name} {bound} is {bound.type}, the counter {counter.type}"
         elif not low <= bound <= high:
             return f"the {name} {bound} does not fit in {counter.type}"
-    step = bounds(op)[2]
-    if isinstance(step, int) and step < 1:
-        return f"the step is at least 1, not {step}"
     return None
 
 
@@ -522,7 +523,12 @@ def _check_if(checker: BodyChecker, op: Op) -> Problem:
     types = None if lacks_else(op) else tuple(r.type for r in op.results)
     for block in op.regions:
         checker.block(block, types, op)
-    return _mismatch(op.operands, _BOOL) if types is not None else "gives values, so it needs an else"
+    if types is not None:
+        return _mismatch(op.operands, _BOOL)
+    if not checker.is_consequence(op):
+        help = "write } else { with a yield of its own behind its block"
+        checker.error(op, "if: gives values, so it needs an else", help=help)
+    return None
 
 
 def _check_region(checker: BodyChecker, op: Op) -> Problem:

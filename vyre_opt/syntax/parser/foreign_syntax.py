@@ -130,8 +130,28 @@ _OPERATION = re.compile(
 _RESULT = re.compile(r"\s*(?P<name>%[\w.$]+)\s*=(?!=)\s*", re.ASCII)
 
 
+_EXTENT = r"\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|@[\w.$]+|\d+"
+_GRID_OPERATION = re.compile(rf"(?P<a>{_EXTENT})\s*(?P<at>//|[-+*/])\s*(?P<b>{_EXTENT})", re.ASCII)
+_GRID_FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "div"}
+
+
+def _grid_operation(statement: Statement) -> Advice | None:
+    """An operator in a grid or a size, `grid(len(@x) / 64)`, where functions stand."""
+    begin = re.search(r"\bgrid\s*\(|\[", statement.line, re.ASCII)
+    match = _GRID_OPERATION.search(statement.line, begin.end()) if begin is not None else None
+    if match is None or statement.context not in ("stage", "flag"):
+        return None
+    a, b = (f"len({each})" if each[1:] in statement.buffers else each for each in match.group("a", "b"))
+    name = _GRID_FUNCTIONS[match["at"]]
+    more = f", or ceil_div({a}, {b}), which rounds up" if name == "div" else ""
+    message = f"{match['at']} is no operator here; grids have functions"
+    return statement.at(*match.span("at"), message, f"write {name}({a}, {b}){more}")
+
+
 def _operation(statement: Statement) -> Advice | None:
     """An operator between two operands, at or behind the token that does not fit."""
+    if in_grid := _grid_operation(statement):
+        return in_grid
     for match in _OPERATION.finditer(statement.line):
         if match.end() <= statement.error or match["a"] in OPS or match["a"] in DataType.all_names():
             continue

@@ -157,7 +157,13 @@ def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str,
     if name == "$BAD":
         if text == '"':
             return "this string has no end", "close it with a quote on the same line"
-        return f"unexpected character {text!r}", None
+        behind = source[token.end : token.end + 1]
+        if (
+            text in "%@" and behind.isalpha()
+        ):  # which is no sign that begins a name, or the name would be read
+            text = behind
+        help = "names have letters a to z and A to Z, digits, _, . and $" if text.isalnum() else None
+        return f"unexpected character {text!r}", help
     if name == END and not source.strip():
         return "the text is empty", "a .vyre text begins with vyre 1"
     exact, by_state = _rows_by_error(tables)

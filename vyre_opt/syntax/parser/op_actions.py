@@ -11,7 +11,7 @@ from ...ir.literals import Literal, LiteralError
 from ...ir.ops import OPS, OpDef
 from ...ir.plugin_ops import find_op, known_names
 from ...ir.plugins import PluginError
-from ...ir.program import Block, Op, Program, Value
+from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import UNKNOWN, DataType
 from ...worker import import_module
 from ..op_syntax import SYNTAX, MalformedOp, Tail, parse_op
@@ -167,6 +167,12 @@ class OpActions(ConstantActions):
         import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import lookup
 
+        if (
+            tail.access is not None
+            and tail.access[0] in ("load", "store")
+            and isinstance(self.owners[0], Func)
+        ):
+            message = "a function cannot touch buffers"  # whatever else is wrong
         text, behind = self.source.text, name_start + len(row.name)
         if (
             tail is _EMPTY_TAIL

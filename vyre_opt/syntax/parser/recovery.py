@@ -21,6 +21,8 @@ from .parse_loop import Token
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SYMBOL = re.compile(r"@([\w.$]+)", re.ASCII)
+_LAST_WORD = re.compile(r"\b([a-z_]+)\s*\Z", re.ASCII)
+"""The word that a text ends with."""
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _WORD = re.compile(r"[\w.$]+", re.ASCII)
 _RESULTS = re.compile(r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,127}+\s*+=", re.ASCII)
@@ -68,6 +70,15 @@ class RecoveringActions(ModuleActions):
         if text in ("buffer", "spec") and isinstance(preceding, list) and not any(preceding):
             return  # the statements before it, none of which could be built, may have been declarations
         message, help = self._sentence(state, token)
+        word = (
+            _LAST_WORD.search(self.source.text, token.start - 100, token.start)
+            if message.endswith("; expected a string")
+            else None
+        )
+        if word is not None:  # `trap`, and the token is on another line
+            help = f'write {word[1]} "why"'
+            self.error(f"{word[1]}: a text in quotes is missing", *word.span(1), help=help)
+            return
         end = min(max(token.end, token.start + 1), len(self.source.text))
         error = self.error(message, token.start, end, help=help)
         if not text or message == CLOSING_BRACE:
