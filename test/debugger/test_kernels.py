@@ -388,7 +388,9 @@ def test_wrong_calls_are_told(debugged: Debugged) -> None:
         debugged(walk, "c", 3, 2.0, x, frozen)
     with pytest.raises(TypeError, match="missing"):
         debugged(walk, "c", 3, x, y)
-    assert "no launch has workgroup 9" in debugged(walk, "c", 3, 2.0, x, y, workgroup=9)
+    assert "no launch has workgroup 9; @walk has 3x1x1 workgroups of 8x1x1 invocations" in debugged(
+        walk, "c", 3, 2.0, x, y, workgroup=9
+    )
 
 
 @vyre.program(workgroup=8)
@@ -547,3 +549,41 @@ def test_tuples_with_names_and_local_arrays_are_values(debugged: Debugged) -> No
     at = lines.index("(vyre) p own")
     assert lines[at + 1 : at + 3] == ["[[1. 2.]", " [3. 4.]]"]
     assert lines[lines.index("(vyre) lanes own[0, 1] + i") + 1] == "[2.0 3.0 4.0 5.0]"
+
+
+def test_an_element_is_watched_once(debugged: Debugged) -> None:
+    x = np.arange(4, dtype=np.float32) + 1
+    lines = debugged(paired, "watch y[1]; watch y[1]; c; c", 1, x, x * 0)
+    assert "*** it is watched already: watchpoint 1: y[1]" in lines
+    assert (
+        sum(line.startswith("watchpoint 1: y[1]") for line in lines) == 2
+    )  # that it is made, and its one stop
+
+
+def test_a_local_array_is_no_buffer_to_watch(debugged: Debugged) -> None:
+    x = np.arange(4, dtype=np.float32) + 1
+    stop = f"tbreak {line_of(paired, 'y[i]')}; c"
+    for command in ("watch", "who"):
+        lines = debugged(paired, f"{stop}; {command} own[1, 0]; c", 1, x, x * 0)
+        assert any(line.startswith("*** own is of each invocation, and no buffer") for line in lines)
+
+
+def test_steps_at_the_end_of_the_run_do_not_leave(debugged: Debugged) -> None:
+    x, y = np.arange(4, dtype=np.float32) + 1, np.zeros(4, np.float32)
+    stop = f"tbreak {line_of(paired, 'y[i]')}; c; c; n; stepi; p y[0]; c"
+    lines = debugged(paired, stop, 1, x, y)
+    assert lines.count("*** the run is over here; back goes into it, and continue leaves") == 2
+    assert printed(lines, "y[0]") == ["4.0"]
+    assert y[0] == 4
+
+
+def test_a_choice_that_no_launch_has_is_told_with_what_there_is(debugged: Debugged) -> None:
+    x = np.arange(8, dtype=np.float32) + 1
+    lines = debugged(paired, "c", 2, x, x * 0, workgroup=5)
+    assert lines[0] == "no launch has workgroup 5; @paired has 2x1x1 workgroups of 4x1x1 invocations"
+
+
+def test_input_that_is_no_utf_8_is_no_command(debugged: Debugged) -> None:
+    x = np.arange(4, dtype=np.float32) + 1
+    lines = debugged(paired, "p \udcff; c; c", 1, x, x * 0)
+    assert any(line.startswith("***") and "\ufffd" in line for line in lines), lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -122,7 +123,14 @@ class GroupedCommand(PlainCommand):
                 f"no such option {level}: -O has no levels, and runs the default passes", ctx
             )
         ctx.meta[ARGUMENTS] = tuple(full)
-        return super().parse_args(ctx, full)
+        try:
+            return super().parse_args(ctx, full)
+        except click.UsageError as error:
+            for option, value in pairwise(args[:end]):
+                if option in self.bare and "extra argument" in error.message and not value.startswith("-"):
+                    help = f"a file of {option} is written {option}={value}"
+                    raise click.UsageError(f"{error.message}; {help}", ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}

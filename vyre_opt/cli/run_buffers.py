@@ -217,8 +217,13 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
         except ValueError as error:
             raise ToolError(f"--in {buffer.name}: {path} is not a .npy file of numbers: {error}") from None
         if loaded.dtype.newbyteorder("=") != stored:
+            converted = f"numpy.save({path!r}, numpy.load({path!r}).astype({stored.name!r}))"
+            is_number = buffer.dtype.element.is_float == (
+                stored.kind == "f"
+            )  # not the bits of one, as of bf16
             raise ToolError(
                 f"--in {buffer.name}: {path} holds {loaded.dtype}, @{buffer.name} is {buffer.dtype}{_stored_as(buffer, stored)}"
+                + (f"; convert it: {converted}" if is_number else "")
             )
         # not `ascontiguousarray`, which makes an array of no dimensions one of one
         array = np.asarray(loaded, dtype=stored, order="C")

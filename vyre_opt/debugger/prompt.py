@@ -136,6 +136,7 @@ class Prompt(cmd.Cmd):
             return False
 
     def precmd(self, line: str) -> str:
+        line = line.encode(errors="surrogateescape").decode(errors="replace")  # what is not UTF-8
         if self._echoes and line != "EOF":
             self.say(line)
         return line
@@ -166,8 +167,10 @@ class Prompt(cmd.Cmd):
 
     def _step(self, calls: int | None, by_op: bool = False) -> bool:
         session, view = self.session, self.view
-        if view.op is None or view.invocation is None or self.at.fault is not None:
+        if self.at.fault is not None:
             return self.do_continue("")
+        if view.op is None or view.invocation is None:
+            raise _Refused("the run is over here; back goes into it, and continue leaves")
         place = session.places(view.machine).of[view.op]  # type: ignore[arg-type]
         depth = None if calls is None else session.calls + place.calls + calls
         return self.go(Step(session.launch, view.invocation, place.statement, place.number, depth, by_op))
@@ -287,8 +290,11 @@ class Prompt(cmd.Cmd):
 
     def do_watch(self, arg: str) -> None:
         """watch BUFFER[I]: stop after each write of an element, whoever writes it."""
+        watched = self._element(arg, self._numbers + 1)
+        for other in self.session.watchpoints:
+            if (other.key, other.scalar) == (watched.key, watched.scalar):
+                raise _Refused(f"it is watched already: {other}")
         self._numbers += 1
-        watched = self._element(arg, self._numbers)
         self.session.watchpoints.append(watched)
         self.say(str(watched))
 
@@ -304,6 +310,11 @@ class Prompt(cmd.Cmd):
         view = self.view
         index = Expression(rest[:-1]).value(view)
         found = self._storage(name.strip().removeprefix("@"))
+        if found is None and name.strip() in view.names():
+            see = f"until {name.strip()}[0] != 0"
+            raise _Refused(
+                f"{name} is of each invocation, and no buffer; see when it changes by a condition: {see}"
+            )
         if found is None:
             raise _Refused(f"there is no buffer {name}; there are {', '.join(view.buffers())}")
         indices = tuple(int(n) for n in (index if isinstance(index, tuple) else (index,)))

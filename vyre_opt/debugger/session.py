@@ -289,6 +289,8 @@ class Session:
         self.storages: dict[str, Storage] = {}
         """Of the launches up to here, by the names of the pipeline's buffers."""
         self._accesses: list[_Access] = []
+        self._launched: dict[str, str] = {}
+        """Workgroups and invocations of the last launch of each program, in words."""
         self._has_choice = False
         """Whether some launch has the invocations that may be looked at."""
 
@@ -350,7 +352,7 @@ class Session:
         if self.expected is not None and isinstance(goal, ToFault):
             lines.append(f"the recorded fault does not come again:\n{self.expected}")
         if not self._has_choice:
-            lines.append(f"no launch has {self.choice()}")
+            lines.append("; ".join((f"no launch has {self.choice()}", *self._launched.values())))
         return "\n".join(lines)
 
     def rewind(self, goal: Goal | _Return | _LastHit | _LastWrite) -> Any:
@@ -395,6 +397,8 @@ class Session:
         total = machine.call.workgroups
         row, local = self._chosen(machine)
         self._has_choice |= -1 not in (row, local)
+        grid, lanes = ("x".join(map(str, extents)) for extents in (machine.call.grid, program.workgroup))
+        self._launched[program.name] = f"@{program.name} has {grid} workgroups of {lanes} invocations"
         if row is None or machine.in_one_batch or not 0 <= row < total:
             return [range(total)]
         return [part for part in (range(row, row + 1), range(row), range(row + 1, total)) if part]
