@@ -54,7 +54,10 @@ def test_elements_pass_unchanged(dtype, suffix, tmp_path):
         (["--in", "x=DIR/none.npy"], "cannot read DIR/none.npy: No such file"),
         (["--in", "x=DIR/text.npy"], "DIR/text.npy is not a .npy file of numbers"),
         (["--in", "x=DIR/objects.npy"], "DIR/objects.npy is not a .npy file of numbers"),
-        (["--in", "x=DIR/ints.npy"], "DIR/ints.npy holds int64, @x is f32, stored as float32; convert it: numpy.save("),
+        (
+            ["--in", "x=DIR/ints.npy"],
+            "DIR/ints.npy holds int64, @x is f32, stored as float32; convert it: numpy.save(",
+        ),
         (["--in", "x=DIR/three.bin"], "DIR/three.bin has 3 bytes, not a multiple of f32's 4"),
         (["--in", "x=DIR/x.bin", "--in", "x=DIR/x.bin"], "--in x: given twice"),
         (["--in", "z=DIR/x.bin"], "has no bound buffer @z; it has @x, @y"),
