@@ -110,9 +110,10 @@ def test_pages_go_after_the_library() -> None:
 
 def test_many_links_take_no_more_memory_than_one() -> None:
     object_file = compiled("define void @f() {\n  ret void\n}\n", TRIPLE)
+    mapped = len(library._mapped)  # by the tests before
     for _ in range(200):
         link(object_file, ["f"])
-    assert len(library._mapped) < 100
+    assert len(library._mapped) <= mapped + 2
     assert sum(reference() is None for reference, *_ in library._mapped.values()) <= 1
 
 
