@@ -174,7 +174,7 @@ READ_ONLY.flags.writeable = False
     [
         ({"x": X.astype(np.float64)}, "float32, the array is float64"),
         ({"y": X.reshape(4, 8)[:, :2]}, "is not contiguous"),
-        ({"y": [1.0, 2.0]}, "the array is float64"),
+        ({"y": [1.0, 2.0]}, "y is written, which no list is"),
         ({"y": READ_ONLY}, "read-only"),
         ({"a": "2"}, "a is f32"),
         ({"a": 1.0, "x": 3}, "x"),

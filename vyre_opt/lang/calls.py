@@ -598,7 +598,7 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             raise Unsupported(node, f"{name} is of NumPy", foreign_help(name))
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
-        if isinstance(function, type):
+        if isinstance(function, type) and not function.__module__.startswith("vyre_opt."):
             raise Unsupported(
                 node,
                 f"{name} is a class, and a kernel makes no objects",

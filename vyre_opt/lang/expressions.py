@@ -180,6 +180,8 @@ class Expressions:
         text = self.source.text(node)
         if isinstance(has, OpenType):
             help = "write a whole number, or convert what it meets: f32(...)" if has.is_float else None
+            if has.is_integer and isinstance(want, DataType) and want.element.is_float:
+                help = f"write {want.element}({text})"  # of the counter of a loop
             return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)
         help = f"write {want.element}({text})" if isinstance(want, DataType) and not has.is_vec else None
         if has.is_slice and isinstance(want, DataType) and not want.is_slice:
@@ -200,6 +202,10 @@ class Expressions:
         if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
             to_first = a.element.is_float and not b.element.is_float
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
+        elif isinstance(a, DataType) and isinstance(b, OpenType) and b.is_integer:
+            help = f"write {a.element}({texts[1]})"
+        elif isinstance(b, DataType) and isinstance(a, OpenType) and a.is_integer:
+            help = f"write {b.element}({texts[0]})"
         elif isinstance(b, OpenType) and b.is_float:
             help = f"write f32({texts[0]})"
         elif isinstance(a, OpenType) and a.is_float:

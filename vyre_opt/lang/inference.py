@@ -16,19 +16,22 @@ class OpenType:
     """A type that is not known yet: of a number, or where it `is_any` of a bool, too.
 
     `same_as`: what it has turned out to be.  `is_float`: whether a literal with a point has it.
+    `is_integer`: it counts a loop.
     `is_scalar`: it is no vector, since a value of it counts a loop, is an index or was compared with one bool as result.
     `reason`: the place of the value that it took its type from.
     """
 
-    __slots__ = ("is_any", "is_float", "is_scalar", "reason", "same_as")
+    __slots__ = ("is_any", "is_float", "is_integer", "is_scalar", "reason", "same_as")
 
-    def __init__(self, is_float: bool, is_any: bool = False, is_scalar: bool = False) -> None:
-        self.is_float, self.is_any, self.is_scalar = is_float, is_any, is_scalar
+    def __init__(
+        self, is_float: bool, is_any: bool = False, is_scalar: bool = False, is_integer: bool = False
+    ) -> None:
+        self.is_float, self.is_any, self.is_scalar, self.is_integer = is_float, is_any, is_scalar, is_integer
         self.same_as: AnyType | None = None
         self.reason: Location | None = None
 
     def __str__(self) -> str:
-        return "a float" if self.is_float else "a number"
+        return "a float" if self.is_float else "an integer" if self.is_integer else "a number"
 
 
 AnyType = DataType | OpenType
@@ -82,6 +85,9 @@ def unify(a: AnyType, b: AnyType, reason: Location | None = None) -> AnyType:
 def bind(open_type: OpenType, dtype: AnyType, reason: Location | None) -> AnyType:
     """Let an open type be another one.  Raises TypeMismatch where that is no type of its literals."""
     if isinstance(dtype, OpenType):
+        if (open_type.is_float and dtype.is_integer) or (open_type.is_integer and dtype.is_float):
+            raise TypeMismatch(open_type, dtype)
+        dtype.is_integer |= open_type.is_integer
         dtype.is_float |= open_type.is_float
         dtype.is_any &= open_type.is_any
         dtype.is_scalar |= open_type.is_scalar
@@ -96,4 +102,6 @@ def _may_be(open_type: OpenType, dtype: DataType) -> bool:
     if open_type.is_scalar and dtype.is_vec:
         return False
     element = dtype.element
+    if open_type.is_integer and not element.is_int:
+        return False
     return open_type.is_any or element.is_float or (element.is_int and not open_type.is_float)

@@ -49,7 +49,7 @@ class LoopRange:
     @property
     def counter_type(self) -> AnyType:
         values = self.values
-        return type_of(values[0]) if values else OpenType(False, is_scalar=True)
+        return type_of(values[0]) if values else OpenType(False, is_scalar=True, is_integer=True)
 
     def item(self, t: Expressions, node: ast.For, counter: Value) -> Value:
         """What the name of the loop stands for in a round."""
