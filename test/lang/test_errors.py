@@ -66,6 +66,9 @@ WRONG: list[tuple[str, str, str]] = [
     # a statement, what the message says, what the caret is at
     ("y[i] = x[i] * n", "x[i] is f32 and n is u32; types do not mix", "x[i] * n"),
     ("y[i] = n / 2", "/ of integers (u32) is no integer", "n / 2"),
+    ("y = x[i] * 2.0", "y is an array of the caller, whose elements stay as they are", "y"),
+    ("x, y = y, x", "x is an array of the caller, whose elements stay as they are", "x"),
+    ("y[i] = 1.0 if n == 1 or 2 else 0.0", "2 is a number, not a bool", "2"),
     ("y[i] = 1.5 + n", "1.5 is a float and n is u32; types do not mix", "1.5 + n"),
     ("y[i] = y[i]", "y is read here, but it is Write", "y[i]"),
     (

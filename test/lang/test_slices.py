@@ -184,3 +184,21 @@ def test_a_workgroup_of_slices_has_one_invocation_as_it_is_written() -> None:
     assert "workgroup(1)" in softmax.text()
     with pytest.raises(DiagnosticError, match="leave workgroup= out"):
         vyre.program(workgroup=64)(softmax.function).text()
+
+
+@vyre.program
+def mixed(x: Read[f32[:, :]], y: Write[f32[:, :]]):
+    r, j = vyre.workgroup_id(0), vyre.local_id(0)
+    most = vyre.max(x[r, :])
+    y[r, j] = x[r, j] - most
+
+
+def test_a_kernel_of_slices_has_no_ids_of_invocations() -> None:
+    """One would always be the first, and the others' elements be left out."""
+    with pytest.raises(
+        DiagnosticError, match=r"mixed computes with slices, .* so there is no local_id"
+    ) as caught:
+        mixed.text()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.loc is not None
+    assert diagnostic.loc.source.text[diagnostic.loc.start : diagnostic.loc.end] == "vyre.local_id(0)"

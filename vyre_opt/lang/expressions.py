@@ -540,6 +540,11 @@ class Expressions:
             with self.emitter.at(blocks[-1]):
                 result = condition(index)
             if isinstance(result, Static):
+                literal = nodes[index]
+                if undecided and isinstance(literal, ast.Constant) and type(literal.value) in (int, float):
+                    number = self.source.text(literal)
+                    message = f"{number} is a number, not a bool"  # x == 1 or 2 is true of any x
+                    raise Unsupported(literal, message, f"write a comparison, such as x == {number}")
                 if bool(result.value) is (op == "or"):
                     break
             elif index + 1 < len(nodes):

@@ -96,6 +96,8 @@ def translate_program(
         if workgroup not in (None, (1, 1, 1)):
             message = f"{source.name} computes with slices, which a whole workgroup has: how many invocations that is, is chosen"
             raise DiagnosticError([Diagnostic("error", message, loc, help="leave workgroup= out")])
+        if (diagnostic := _id_beside_slices(program)) is not None:
+            raise DiagnosticError([diagnostic])
         program.workgroup = (1, 1, 1)
     remove_held_asserts(program.body, emitter.index_checks)
     if for_debugger:
@@ -107,6 +109,17 @@ def translate_program(
     warnings = [*verify(module), *ignored_breakpoints(program)]
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
+
+
+def _id_beside_slices(program: Program) -> Diagnostic | None:
+    """The error of a kernel that computes with slices, and asks which invocation it is: it says what all of a workgroup do."""
+    ids = ("local_id", "global_id", "lane_id", "subgroup_id")
+    op = next((op for op in program.walk() if op.name in ids), None)
+    if op is None:
+        return None
+    message = f"{program.name} computes with slices, which a whole workgroup has, so there is no {op.name}"
+    help = "write vyre.workgroup_id(0) for which workgroup it is, and all elements of one as slices: y[r, :] = x[r, :] * 2.0"
+    return Diagnostic("error", message, op.loc, help=help)
 
 
 def check_decorated(function: Callable[..., Any], has_types: bool = True) -> None:

@@ -231,6 +231,7 @@ class Statements(slices.SliceExpressions):
                 binding.name = text_name(target.id)
             if isinstance(binding, Static) and binding.value is None:
                 raise Unsupported(node, f"{self.source.text(node)} gives no value")
+            self._refuse_lost_array(target, binding)
             self.env[target.id] = binding
         elif isinstance(target, ast.Tuple):
             self._unpack(target, binding, node)
@@ -240,6 +241,18 @@ class Statements(slices.SliceExpressions):
             raise Unsupported(target, "a kernel does not unpack with *", "write the names")
         else:
             raise self._no_target(target)
+
+    def _refuse_lost_array(self, target: ast.Name, binding: Binding) -> None:
+        """Raise Unsupported where the name of an array of the caller would become another thing: that changes no element."""
+        array = self.env.get(target.id)
+        if not isinstance(array, BufferView) or not any(a.arg == target.id for a in self.source.arguments):
+            return
+        if not isinstance(binding, BufferView) or binding.buffer is not array.buffer:
+            index = ", ".join("ijk"[: array.buffer.dimensions])
+            help = f"write {target.id}[{index}] = ... for an element, or take another name"
+            raise Unsupported(
+                target, f"{target.id} is an array of the caller, whose elements stay as they are", help
+            )
 
     def _no_target(self, target: ast.expr) -> Unsupported:
         if isinstance(target, ast.Attribute) and named_class(self.expression(target.value)) is not None:
