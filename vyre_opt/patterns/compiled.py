@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class CompiledPatterns:
     def num_patterns(self) -> int:
         return self.search.num_patterns
 
-    @property
+    @cached_property
     def warmup(self) -> int:
         """How many bytes before an index a walk must see to be in the right state after it."""
         return self.longest - 1

@@ -56,11 +56,6 @@ class _Automaton:
     atoms: Atoms | None
     numbers: Array | None
 
-    def columns_of(self, packed: Array, base: int) -> Columns:
-        """The starts, ends and patterns of hits."""
-        starts, ends, patterns = self.search.columns_of(packed, base, self.lengths)
-        return starts, ends, patterns if self.numbers is None else self.numbers[patterns]
-
     def atoms_of(self, packed: Array, base: int) -> tuple[Array, Array, Array]:
         """The places of atoms, i64, their ends, and the numbers of their expressions."""
         assert self.atoms is not None
@@ -252,7 +247,9 @@ class Stream:
         if not len(packed):
             return
         if automaton.atoms is None:
-            self._found.append(automaton.columns_of(packed, base))
+            starts, ends, patterns = automaton.search.columns_of(packed, base, automaton.lengths)
+            numbers = automaton.numbers
+            self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
             return
         places = automaton.atoms_of(packed, base)
         if self._atoms is not None:
