@@ -60,7 +60,7 @@ EMPTY: dict[str, Any] = {
         [put(c) for c in CORES], put(np.zeros((2, 0), np.uint32))
     ),
     "base64_decode": lambda put: kernels.base64_decode(put(np.zeros(0, np.uint8))),
-    "hex_decode": lambda put: kernels.hex_decode(put(np.zeros(1, np.uint8))),
+    "hex_decode": lambda put: kernels.hex_decode(put(np.frombuffer(b"0", np.uint8))),
 }
 
 

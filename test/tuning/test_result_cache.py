@@ -126,7 +126,13 @@ def test_a_result_is_of_a_device_with_its_options() -> None:
     class Gpu(CudaDispatcher):
         facts = properties  # type: ignore[assignment]
 
-    changes: dict[str, Any] = {"bounds": "none", "opt_level": 3, "ptx_version": "8.6", "zero_memory": True}
+    changes: dict[str, Any] = {
+        "bounds": "none",
+        "opt_level": 3,
+        "ptx_version": "8.6",
+        "zero_memory": True,
+        "debug_info": True,
+    }
     assert len(changes) == len(fields(PtxOptions))
     assert Gpu().key == properties.key
     texts = [Gpu().key, *[Gpu(**{name: value}).key for name, value in changes.items()]]
