@@ -42,25 +42,25 @@ def _without_nans(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), 0, array) if array.dtype.kind == "f" else array
 
 
-@pytest.mark.parametrize("seed", quick(range(5000), keep=4))
+@pytest.mark.parametrize("seed", quick(range(5000), keep=3))
 def test_schedules_and_targets_agree(seed: int) -> None:
     """Each schedule in its turn."""
     sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
     assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
 
 
-@pytest.mark.parametrize("seed", quick(range(20_000), keep=9))
+@pytest.mark.parametrize("seed", quick(range(20_000), keep=5))
 def test_blocks_have_the_same_bits(seed: int) -> None:
     """Those of two extents, in products, scans, transposes and gathers, handed on by loops and branches."""
     sample, passes = block_program(seed), PASSES[seed % len(PASSES)]
     assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
 
 
-@pytest.mark.parametrize("first", quick(range(0, 2000, 20), keep=1))
+@pytest.mark.parametrize("first", quick(range(0, 2000, 8), keep=1))
 def test_what_is_written_over_one_another_keeps_its_order(first: int) -> None:
     """Most have a form for several invocations, and none is refused for another reason than what it overwrites."""
     refusals: list[str] = []
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 8):
         sample, passes = overlapping_program(seed), PASSES[seed % len(PASSES)]
         try:
             found = run(sample, "cpu", passes)
@@ -69,7 +69,7 @@ def test_what_is_written_over_one_another_keeps_its_order(first: int) -> None:
         else:
             assert found == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
     assert all("is written before this slice" in each for each in refusals), refusals
-    assert len(refusals) < 20
+    assert len(refusals) < 8
 
 
 def test_passes_take_no_time_that_doubles_with_each_sum() -> None:
@@ -78,7 +78,7 @@ def test_passes_take_no_time_that_doubles_with_each_sum() -> None:
     assert run(sample, "cpu", "default") == run(sample, "ref", "")
 
 
-@pytest.mark.parametrize("seeds", quick([range(k, k + 5) for k in range(0, 2000, 5)], keep=1), ids=str)
+@pytest.mark.parametrize("seeds", quick([range(k, k + 3) for k in range(0, 2000, 3)], keep=1), ids=str)
 def test_launches_over_rows_are_joined_where_they_may_be(seeds: range) -> None:
     joined = 0
     for seed in seeds:
