@@ -120,7 +120,7 @@ def test_options_are_pickled(decorated: Any) -> None:
     other = pickle.loads(
         pickle.dumps(decorated.options(target="ref", passes=None).options(target="cpu", passes="dce"))
     )
-    assert (other._target, other._passes) == ("cpu", "dce")
+    assert (other._options.target, other._options.passes) == ("cpu", "dce")
     x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     (other if decorated is twice_scaled else other[1])(2.0, x, y)
     assert np.array_equal(y, x * (4 if decorated is twice_scaled else 2))

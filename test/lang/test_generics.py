@@ -153,6 +153,19 @@ def test_what_is_made_for_types_is_pickled_and_has_options() -> None:
     assert y.tolist() == [3.5, 3.5]
 
 
+def test_what_is_made_for_types_keeps_the_options_that_it_was_made_under() -> None:
+    lines = [
+        kernel.llvm().count("!DILocation(")
+        for kernel in (
+            axpy.at(f32),
+            axpy.options(debug_info=True).at(f32),
+            axpy.at(f32).options(debug_info=True),
+        )
+    ]
+    assert lines[0] == 0
+    assert lines[1] == lines[2] > 0
+
+
 def test_notebooks_show_the_name_of_what_has_no_program() -> None:
     assert axpy._repr_html_() is None
     assert twice._repr_html_() is None

@@ -15,9 +15,9 @@ scalars, types        f32, u8, ...; Read, Write, ReadWrite
 array_types           what an annotation says of an array: its access, elements and extents
 generics, defaults    types that arrays of a call decide; numbers that a call leaves out
 intrinsics, ops       what kernels call by name
-functions, pipelines  @program and @func, @pipeline; calls on arrays
+functions, pipelines  @program and @func, @pipeline; calls on arrays; translated_function: what both share
 tunable, variants      @tunable: choices of a schedule, and what is made of them; tunable_call: how one is measured
-arguments, pickling   the order of arguments, and numbers as words; copies and other processes
+arguments             the order of arguments, and numbers as words
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 foreign_words         names of other languages and libraries, and what to write for them

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..ir.program import MAX_LANES, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
 from ..worker import import_module
-from .arguments import Encoder, encoder_of, in_order, some_by_name
+from .arguments import in_order, some_by_name
 from .constants import constant_of
 from .fastmath import flags_of_program
-from .generics import ByTypes, Variable, at_types, refuse_variables, type_variables, types_of_call
+from .generics import types_of_call
 from .inlining import call_function
-from .options import under_options
-from .pickling import reduced
 from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
-from .python_source import FunctionSource, check_function, remember_source
+from .python_source import check_function, remember_source
+from .translated_function import TranslatedFunction
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
-    from ..driver.in_place import InPlace
     from ..driver.program import ProgramExecutable
-    from ..execution.dispatcher import Dispatcher
 
 __all__ = ["Func", "Kernel", "ConfiguredKernel", "func", "program"]
 
@@ -143,7 +139,7 @@ class Func:
         return call_function(t, node, self.function)
 
 
-class Kernel:
+class Kernel(TranslatedFunction):
     """What `@program` makes: `kernel[grid](arguments)` runs it in place on arrays, which decide where it runs.
 
     Arrays in main memory are of NumPy or torch and run on the cpu, those on a GPU of any library there.
@@ -161,66 +157,21 @@ class Kernel:
         fastmath: tuple[str, ...] = (),
         types: Mapping[Any, Any] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function)
-        self.function, self.workgroup, self.grid = function, workgroup or DEFAULT_WORKGROUP, grid
-        self._translation = workgroup, grid, prefer_shared, cluster, fastmath, types
-        remember_source(function)
-        self._module: Module | None = None
-        self._target: str | Dispatcher | None = None
-        self._passes: str | None = "default"
-        self._debug_info = False
-        self._original: Kernel | None = None
-        self._generic: tuple[Kernel, tuple[Any, ...]] | None = None
-        self._variants: dict[Any, Kernel] = {}
-        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once; of `at`, by
-        types."""
+        super().__init__(function, types)
+        self.workgroup, self.grid = workgroup or DEFAULT_WORKGROUP, grid
+        self._declared = workgroup, grid, prefer_shared, cluster, fastmath
         self._launches: dict[Any, ConfiguredKernel] = {}
 
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
 
-    def __reduce__(self) -> Any:
-        return reduced(
-            self.function,
-            self._original,
-            self._generic,
-            target=self._target,
-            passes=self._passes,
-            debug_info=self._debug_info,
-        )
+    def _remade(self, types: Mapping[Any, Any] | None) -> Self:
+        return type(self)(self.function, *self._declared, types)
+
+    def _translated(self, for_debugger: bool = False) -> Module:
+        return translate_program(self.function, *self._declared, self.types, for_debugger)
 
     # --- running
-
-    @functools.cached_property
-    def variables(self) -> list[Variable]:
-        """The type variables that arrays of each call decide."""
-        return type_variables(FunctionSource(self.function)) if self._translation[-1] is None else []
-
-    @public
-    def at(self, *types: Any) -> Kernel:
-        """The same kernel for types of its variables, in the order in which its arrays name them: `kernel.at(f32)`."""
-        make = functools.partial(Kernel, self.function, *self._translation[:-1])
-        return at_types(self, types, make)
-
-    @public
-    def options(
-        self,
-        *,
-        target: str | Dispatcher | None = None,
-        passes: str | None = "default",
-        debug_info: bool = False,
-    ) -> Kernel:
-        """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none).
-
-        `debug_info`: with line tables, by which debuggers and profilers show the lines of the function.
-        """
-        return under_options(
-            self,
-            target,
-            passes,
-            debug_info,
-            lambda: Kernel(self.function, *self._translation),
-        )
 
     def __getitem__(self, grid: Any) -> ConfiguredKernel:
         # True and 1.0 are the same key as 1, here and in plans, and no grids
@@ -243,9 +194,7 @@ class Kernel:
 
         if isinstance(grid, slice):
             raise CallTypeError("a grid is one to three whole numbers, not a slice")
-        program = (
-            Program(self.function.__name__, self.workgroup, self.grid) if self.variables else self._program
-        )
+        program = Program(self.function.__name__, self.workgroup, self.grid) if self.variables else self._item
         try:
             return check_grid(program, grid)
         except BadInputs as error:
@@ -278,65 +227,14 @@ class Kernel:
         return self[self.grid]
 
     @functools.cached_property
-    def in_place(self) -> InPlace | ByTypes:
-        """What runs the kernel on arguments in the order of the function's."""
-        if self.variables:
-            return ByTypes(self, lambda types: self.at(*types)._own_in_place)
-        return self._own_in_place
-
-    @functools.cached_property
-    def _own_in_place(self) -> InPlace:
-        from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
-
-        return InPlace(self._executable, self._target, self._array_positions, self._scalars)
-
-    def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
-        from ..driver.compile import compile_module
-        from ..driver.program import ProgramExecutable
-        from ..execution.environment import passes_of_call
-
-        passes = passes_of_call(self._passes, target)
-        executable = compile_module(
-            self.module, self.function.__name__, target, {}, passes, debug_info=self._debug_info
-        )
-        assert isinstance(executable, ProgramExecutable)
-        if executable.recorder is not None:
-            executable.recorder.written = self.debug_module()
-        return executable
-
-    @functools.cached_property
-    def parameters(self) -> list[str]:
-        """The names of the arguments, in order."""
-        return list(inspect.signature(self.function).parameters)
-
-    @functools.cached_property
     def _array_positions(self) -> list[int]:
-        buffers = self._program.bound_buffers
+        buffers = self._item.bound_buffers
         return [self.parameters.index(buffer.name) for buffer in buffers]
-
-    @functools.cached_property
-    def _scalars(self) -> list[tuple[str, int, Encoder]]:
-        """The numbers among the arguments, in the order of their names: name, position, and what makes words of them."""
-        params = sorted(self._program.params.items())
-        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
 
     # --- the program
 
     @property
-    @public
-    def module(self) -> Module:
-        """The module of the kernel, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
-        if self._module is None:
-            refuse_variables(self)
-            self._module = translate_program(self.function, *self._translation)
-        return self._module
-
-    def debug_module(self) -> Module:
-        """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
-        return translate_program(self.function, *self._translation, for_debugger=True)
-
-    @property
-    def _program(self) -> Program:
+    def _item(self) -> Program:
         return self.module.programs[self.function.__name__]
 
     @public
@@ -378,12 +276,19 @@ class Kernel:
     @public
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
-        return self._executable("cuda").ptx(gpu)
+        return self._program_executable("cuda").ptx(gpu)
 
     @public
     def llvm(self, gpu: str | None = None) -> str:
         """LLVM IR before LLVM's passes, for this machine, or for a GPU ("sm_90")."""
-        return self._executable("cpu" if gpu is None else "cuda").llvm(gpu)
+        return self._program_executable("cpu" if gpu is None else "cuda").llvm(gpu)
+
+    def _program_executable(self, target: str) -> ProgramExecutable:
+        from ..driver.program import ProgramExecutable
+
+        executable = self._compiled(target)
+        assert isinstance(executable, ProgramExecutable)
+        return executable
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
         from .python_source import Unsupported

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ByTypes",
     "Variable",
-    "at_types",
+    "bound_types",
     "for_arrays",
     "refuse_variables",
     "specialized",
@@ -149,10 +149,6 @@ class Generic(Protocol):
     """A kernel or a pipeline, as far as type variables need it."""
 
     function: Callable[..., Any]
-    _target: Any
-    _passes: str | None
-    _generic: tuple[Any, tuple[Any, ...]] | None
-    _variants: dict[Any, Any]
 
     @property
     def variables(self) -> list[Variable]: ...
@@ -166,20 +162,11 @@ class Generic(Protocol):
 G = TypeVar("G", bound=Generic)
 
 
-def at_types(of: G, types: tuple[Any, ...], make: Callable[[dict[Any, Any]], G]) -> G:
-    """A kernel or a pipeline for types of its variables, in order, which is made once.  `make`: of the types by variables.
+def bound_types(of: Generic, types: Sequence[Any]) -> dict[Any, Any]:
+    """Types of the variables of a kernel or a pipeline, in their order, by the variables.
 
-    Raises BadInputs for types that are none of its variables.
+    Raises BadInputs for types that are none of them.
     """
-    made: G | None = of._variants.get(types)
-    if made is None:
-        made = make(_bound_types(of, types))
-        made._target, made._passes, made._generic = of._target, of._passes, (of, types)
-        of._variants[types] = made
-    return made
-
-
-def _bound_types(of: Generic, types: Sequence[Any]) -> dict[Any, Any]:
     owner, variables = f"{of.function.__name__}.at", of.variables
     if len(types) != len(variables):
         names = ", ".join(variable.name for variable in variables)

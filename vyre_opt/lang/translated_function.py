@@ -1,0 +1,183 @@
+"""What kernels and pipelines of Python share: options, type variables, translation and calls.
+
+A kernel or a pipeline under options, or for types of its variables, is another object of the same function, made once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from ..ir.program import Module, Program
+from ..ir.tracebacks import public
+from .arguments import Encoder, encoder_of
+from .generics import ByTypes, Variable, bound_types, refuse_variables, type_variables
+from .python_source import FunctionSource, remember_source
+
+if TYPE_CHECKING:
+    from ..driver.executable import Executable
+    from ..driver.in_place import InPlace
+    from ..execution.dispatcher import Dispatcher
+    from ..ir.pipeline import Pipeline
+
+__all__ = ["TranslatedFunction"]
+
+
+class CallOptions(NamedTuple):
+    """Options of calls, see `TranslatedFunction.options`."""
+
+    target: str | Dispatcher | None = None
+    passes: str | None = "default"
+    debug_info: bool = False
+
+
+class TranslatedFunction(ABC):
+    """A function of Python that is translated when it is first needed, and compiled once for each target.
+
+    `types`: what its type variables are; None where the arrays of each call decide.
+    """
+
+    def __init__(self, function: Callable[..., Any], types: Mapping[Any, Any] | None) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.types = function, types
+        remember_source(function)
+        self._module: Module | None = None
+        self._options = CallOptions()
+        self._original: Self | None = None
+        """The one that `options` was called on."""
+        self._generic: tuple[Self, tuple[Any, ...]] | None = None
+        """The one that `at` was called on, and the types."""
+        self._variants: dict[Any, Self] = {}
+        """What `options` and `at` made, by the options and by the types."""
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Run the function in place on arrays."""
+
+    @abstractmethod
+    def _remade(self, types: Mapping[Any, Any] | None) -> Self:
+        """The same function for types of its variables, with default options."""
+
+    @abstractmethod
+    def _translated(self, for_debugger: bool = False) -> Module:
+        """The module of the function."""
+
+    @property
+    @abstractmethod
+    def _item(self) -> Program | Pipeline:
+        """The program or the pipeline of the module that the function is."""
+
+    @property
+    @abstractmethod
+    def _array_positions(self) -> list[int]:
+        """The positions of arrays among the arguments, in the order of the buffers."""
+
+    def __reduce__(self) -> Any:
+        if self._original is not None:
+            return _with_options, (self._original, self._options._asdict())
+        return self.function.__qualname__ if self._generic is None else (_at_types, self._generic)
+
+    @public
+    def options(
+        self,
+        *,
+        target: str | Dispatcher | None = None,
+        passes: str | None = "default",
+        debug_info: bool = False,
+    ) -> Self:
+        """The same for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none).
+
+        `debug_info`: with line tables, by which debuggers and profilers show the lines of the function.
+        """
+        original = self._original or self
+        chosen = CallOptions(target, passes, bool(debug_info))
+        # a dispatcher need have no hash: one for it is made at each call
+        is_key = all(each is None or isinstance(each, str) for each in (target, passes))
+        other = original._variants.get(chosen) if is_key else None
+        if other is None:
+            other = self._remade(self.types)
+            other._module, other._original, other._options = self._module, original, chosen
+            if is_key:
+                original._variants[chosen] = other
+        return other
+
+    @functools.cached_property
+    def variables(self) -> list[Variable]:
+        """The type variables that arrays of each call decide."""
+        return type_variables(FunctionSource(self.function)) if self.types is None else []
+
+    @public
+    def at(self, *types: Any) -> Self:
+        """The same for types of its variables, in the order in which its arrays name them: `kernel.at(f32)`.
+
+        Raises BadInputs for types that are none of its variables.
+        """
+        other = self._variants.get(types)
+        if other is None:
+            other = self._remade(bound_types(self, types))
+            other._options, other._generic = self._options, (self, types)
+            self._variants[types] = other
+        return other
+
+    # --- the program
+
+    @property
+    @public
+    def module(self) -> Module:
+        """The module, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
+        if self._module is None:
+            refuse_variables(self)
+            self._module = self._translated()
+        return self._module
+
+    def debug_module(self) -> Module:
+        """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
+        return self._translated(for_debugger=True)
+
+    @functools.cached_property
+    def parameters(self) -> list[str]:
+        """The names of the arguments, in order."""
+        return list(inspect.signature(self.function).parameters)
+
+    @functools.cached_property
+    def _scalars(self) -> list[tuple[str, int, Encoder]]:
+        """The numbers among the arguments, in the order of their names: name, position, and what makes words of them."""
+        params = sorted(self._item.params.items())
+        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
+
+    # --- running
+
+    @functools.cached_property
+    def in_place(self) -> InPlace | ByTypes:
+        """What runs the function on arguments in its order."""
+        if self.variables:
+            return ByTypes(self, lambda types: self.at(*types)._own_in_place)
+        return self._own_in_place
+
+    @functools.cached_property
+    def _own_in_place(self) -> InPlace:
+        from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
+
+        return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars)
+
+    def _compiled(self, target: str | Dispatcher) -> Executable:
+        from ..driver.compile import compile_module
+        from ..execution.environment import passes_of_call
+
+        passes, debug_info = passes_of_call(self._options.passes, target), self._options.debug_info
+        name = self.function.__name__
+        executable = compile_module(self.module, name, target, {}, passes, debug_info=debug_info)
+        if executable.recorder is not None:
+            executable.recorder.written = self.debug_module()
+        return executable
+
+
+def _with_options(original: Any, options: dict[str, Any]) -> Any:
+    return original.options(**options)
+
+
+def _at_types(generic: Any, types: Sequence[Any]) -> Any:
+    return generic.at(*types)
