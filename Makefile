@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot pyright campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test slow-tests mutants rules maths notebook plot pyright campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +18,12 @@ $(BIN)/pytest: pyproject.toml
 
 check: lint types test  ## All that must pass before a commit
 
-test: install  ## Run the tests, lit tests included, but for campaigns (three minutes on 2 cores)
+test: install  ## Run the tests, lit tests included, without slow ones and campaigns (three minutes on 2 cores)
 	$(BIN)/pytest -n auto
+
+slow-tests: install  ## Run all tests but campaigns, and write which are slow to test/slow_tests.txt (eight minutes on 2 cores)
+	$(BIN)/pytest -n auto --record-slow
+	$(BIN)/pytest -n auto --record-slow --slow
 
 mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
 	$(BIN)/python test/mutants
@@ -49,6 +53,7 @@ N ?= 200000
 campaign: export PYTHONPATH := test
 campaign: install  ## The tests at full optimisation, those that a plain run leaves out, then random pipelines before and after passes (hours; N=2000 for less)
 	$(BIN)/pytest -n auto --level=3
+	$(BIN)/pytest -n auto --level=3 --slow
 	$(BIN)/pytest -n auto --campaign
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random

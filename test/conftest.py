@@ -1,6 +1,7 @@
 """Fixtures of all tests: the command-line tools as processes, and which tests a run has.
 
-    pytest              the plain tests: no test of the folder `campaign`, and of long tables a few cases each
+    pytest              the plain tests: no slow one, none of the folder `campaign`, and of long tables a few cases each
+    pytest --slow       the tests that slow_tests.txt lists; files that are named run theirs without it
     pytest --campaign   the rest: the folder `campaign`, and the other cases of those tables
 
 The mark `gpu` is for tests that need a GPU.  Without one they are skipped, and the run says at its end how many.
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from support import quick
 from support.budget import Budget
+from support.slow_tests import SlowTests, is_slow
 from support.tools import run_tool
 from support.unchecked_results import unchecked_results as unchecked
 
@@ -113,6 +115,8 @@ _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="K/N", help="run the K-th of N shares of the tests, chosen by name")
     parser.addoption("--campaign", action="store_true", help="run what the plain run leaves out, for hours")
+    parser.addoption("--slow", action="store_true", help="run the slow tests that the plain run leaves out")
+    parser.addoption("--record-slow", action="store_true", help="write which tests of this run are slow")
     parser.addoption(
         "--level", type=int, choices=range(4), help="of LLVM for the cpu target; 1, and 3 in campaigns"
     )
@@ -128,8 +132,10 @@ def pytest_configure(config: pytest.Config) -> None:
     quick.whole_tables = config.option.campaign
     if not hasattr(config, "workerinput"):  # the workers of a run inherit its folder
         _use_a_cache_of_the_tests(config)
-        if not config.option.campaign:
+        if not (config.option.campaign or config.option.slow):
             config.pluginmanager.register(Budget())
+        if config.option.record_slow:
+            config.pluginmanager.register(SlowTests())
     # What is compared is values, so plain tests do with a third of the time of LLVM.  Tools in processes of their own
     # have the level that users have.
     level = config.option.level
@@ -172,7 +178,9 @@ def _share(text: str) -> tuple[int, int]:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have deselected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _select(config, items, lambda item: _is_left_out(item) == config.option.campaign)
+    _select(config, items, lambda item: _is_of_campaign(item) == config.option.campaign)
+    if config.option.slow or not (config.option.campaign or config.option.file_or_dir):
+        _select(config, items, lambda item: is_slow(item) == config.option.slow)
     if config.option.share:
         number, count = _share(config.option.share)
         # by a hash of the name: a new test moves no other from share to share
@@ -197,7 +205,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
-def _is_left_out(item: pytest.Item) -> bool:
+def _is_of_campaign(item: pytest.Item) -> bool:
     return CAMPAIGNS in item.path.parents or item.get_closest_marker("campaign") is not None
 
 

@@ -1,4 +1,4 @@
-"""The budget of time: long files are listed, and in CI those without a reason fail the run."""
+"""The budget of time: long files are listed, and in CI those without a reason fail the run; slow tests have a table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.budget import REASONS, Budget
+from support.slow_tests import SlowTests, read_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,3 +48,27 @@ def test_a_slow_machine_is_no_long_file() -> None:
 
 def test_reasons_are_about_files_that_there_are() -> None:
     assert [path for path in REASONS if not (ROOT / path).is_file()] == []
+
+
+def test_slow_tests_are_functions_that_there_are() -> None:
+    missing = [
+        name
+        for name in read_table()
+        if f"def {name.rpartition('::')[2]}("
+        not in (ROOT / name.partition("::")[0]).read_text(encoding="utf-8")
+    ]
+    assert missing == []
+
+
+def test_the_slowest_case_decides_and_what_did_not_run_stays(tmp_path: Path) -> None:
+    table = tmp_path / "slow.txt"
+    table.write_text("# a comment\n  2.0 test/a.py::test_left_out\n  3.0 test/a.py::test_faster\n")
+    plugin = SlowTests(table)
+    times = {"test_faster": 0.1, "test_b[1]": 0.4, "test_b[x-2]": 0.7, "test_c": 0.4}
+    for name, seconds in times.items():
+        plugin.pytest_runtest_logreport(
+            SimpleNamespace(nodeid=f"test/a.py::{name}", when="call", duration=seconds)  # type: ignore[arg-type]
+        )
+    plugin.pytest_runtest_logreport(SimpleNamespace(nodeid="test/a.py::test_c", when="setup", duration=9.0))  # type: ignore[arg-type]
+    plugin.pytest_sessionfinish()
+    assert read_table(table) == {"test/a.py::test_b": 0.7, "test/a.py::test_left_out": 2.0}
