@@ -7,7 +7,7 @@ report an op again whose attributes the parser has refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from .pipeline import Pipeline, Stage
 from .program import Block, Buffer, Func, Op, Param, Program, Spec
@@ -56,20 +56,12 @@ class ParseHoles:
         key = 0 if owner is None else id(owner)
         self._lost_names.update((key, name) for name in names)
 
-    def include(self, other: ParseHoles, standing_for: Mapping[int, Part]) -> None:
-        """Add the holes of a part of the text that was parsed alone.
-
-        `standing_for`: by the id() of an item or block that `other` knows, the one it stands for here.
-        """
+    def include(self, other: ParseHoles) -> None:
+        """Add the holes of items that were parsed alone."""
         self.has_lost_items |= other.has_lost_items
-        for part in other._invalid.values():
-            self.mark_invalid(standing_for.get(id(part), part))
-
-        def identity(known: int) -> int:
-            return id(standing_for[known]) if known in standing_for else known
-
-        self._unbalanced.update(map(identity, other._unbalanced))
-        self._lost_names.update((identity(owner), name) for owner, name in other._lost_names)
+        self._invalid |= other._invalid
+        self._unbalanced |= other._unbalanced
+        self._lost_names |= other._lost_names
 
     def may_define(self, owner: Item | None, name: str) -> bool:
         """Whether unread text of `owner`, or (None) outside of all items, may define `@name`."""

@@ -1,27 +1,25 @@
-"""The module of a text that changes: what an edit does not concern is not parsed again.
+"""The module of a text that changes: an edit parses its own item again, and no other.
 
-A text has items, and the body of a program or a func has statements (see text_parts.py and body_parser.py).  The result is
-a matter of the text alone, whatever texts came before.  An item whose statements cannot be told apart is parsed as a
-whole.  The verifier runs over the whole module, which is quick.
+A text consists of items (text_parts.py).  The result depends on the text alone, whatever texts came before.  The
+verifier runs over the whole module, which is quick.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir.diagnostics import Diagnostic, Location, shown
-from ..ir.parse_holes import NO_HOLES, ParseHoles, Part
+from ..ir.parse_holes import NO_HOLES, ParseHoles
 from ..ir.pipeline import Pipeline
-from ..ir.program import Block, Func, Module, Program
+from ..ir.program import Func, Module, Program
+from ..ir.types import DataType
 from ..ir.verifier import verify
 from ..syntax.parser.actions import ModuleActions
-from ..syntax.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
-from .body_parser import BodyParser, Indivisible, ParsedStatement, following_token, symbols_of
-from .part_parser import ParsedPart, parse_part
-from .text_parts import ItemParts, Span, body_of, items_of
+from ..syntax.parser.excerpts import Excerpt, Parsed, parse_excerpt
+from .text_parts import Span, items_of
 
 __all__ = ["DocumentAnalysis", "Analyzer", "Item", "Stale"]
 
@@ -47,30 +45,23 @@ class _Context(NamedTuple):
 
     def is_like(self, other: _Context) -> bool:
         """Whether an item would become the same in another context."""
-        return self.version == other.version and symbols_of(None, self.funcs) == symbols_of(None, other.funcs)
+        return self.version == other.version and self._signatures() == other._signatures()
+
+    def _signatures(self) -> dict[str, tuple[list[DataType], list[DataType]]]:
+        return {name: ([p.type for p in func.params], [*func.results]) for name, func in self.funcs.items()}
 
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """What came of the text of an item.
-
-    `excerpts`: with the offsets of their parts in the text.  `following`: the word behind it, if an error speaks of
-    that.  `head`, `statements`: if it was parsed by statements.
-    """
+    """Result of parsing the text of an item.  `following`: the word behind the text, if an error speaks of that."""
 
     text: str
     context: _Context
     items: list[Item]
     diagnostics: list[Diagnostic]
     holes: ParseHoles
-    excerpts: list[tuple[Excerpt, int]]
+    excerpt: Excerpt
     following: str | None = None
-    head: ParsedPart | None = None
-    statements: list[ParsedStatement] = field(default_factory=list)
-
-    @property
-    def first_line(self) -> str:
-        return self.text.partition("\n")[0]
 
 
 _NO_CONTEXT = _Context("", {})
@@ -133,10 +124,10 @@ class Analyzer:
         head, spans = items_of(text)
         version = _VERSION.fullmatch(text, head.start, head.end)
         if version is None or "\0" in text:
-            spans, units = [Span(0, len(text))], [self._whole("", text, _NO_CONTEXT)]
+            spans, units = [Span(0, len(text))], [self._parsed_unit("", text, _NO_CONTEXT)]
         else:
             units = [
-                self._whole("", text[: head.end], _NO_CONTEXT),
+                self._parsed_unit("", text[: head.end], _NO_CONTEXT),
                 *self._items([text[a:b] for a, b in spans], version[1]),
             ]
             spans = [head, *spans]
@@ -149,7 +140,7 @@ class Analyzer:
         following = [match[0] if (match := _KEYWORD.match(text)) else "" for text in texts[1:]]
         following += [""] * bool(texts)
         left, units = self._units[1:], []
-        new = set(texts)
+        lead = f"vyre {version}\n"
         funcs: dict[str, Func] = {}
         for text, word in zip(texts, following, strict=True):
             context = _Context(version, {name: funcs[name] for name in _CALL.findall(text) if name in funcs})
@@ -160,7 +151,7 @@ class Analyzer:
             )
             unit = next(same, None)
             if unit is None:
-                unit = self._item(text, context, [u for u in left if u.text not in new], left, word)
+                unit = self._parsed_unit(lead, text, context, word)
             else:
                 left.remove(unit)
             units.append(unit)
@@ -169,78 +160,40 @@ class Analyzer:
                     funcs.setdefault(item.name, item)
         return units
 
-    def _item(
-        self, text: str, context: _Context, gone: Sequence[_Unit], left: list[_Unit], following: str
-    ) -> _Unit:
-        """The unit of an item that is new.  `gone`: those of the last text whose items are no longer there."""
-        body = None if text.lstrip().startswith("pipeline") else body_of(text)
-        if body is not None:
-            first_line = text.partition("\n")[0]
-            old = next((unit for unit in gone if unit.first_line == first_line), gone[0] if gone else None)
-            if old is None:
-                old = next((unit for unit in left if unit.text == text), None)
-            if old is not None:
-                left.remove(old)
-            try:
-                unit = self._by_statements(text, body, context, old)
-            except Indivisible:
-                unit = None
-            if unit is not None:
-                return unit
-        return self._whole(f"vyre {context.version}\n", text, context, following)
-
-    def _whole(self, lead: str, text: str, context: _Context, following: str = "") -> _Unit:
-        scope = Scope(funcs=context.funcs)
-        excerpt, parsed, seen = parse_part(self._parse, self.name, lead, text, "", following, scope)
+    def _parsed_unit(self, lead: str, text: str, context: _Context, following: str = "") -> _Unit:
+        """The unit of a part of the text; `following`: the word behind it, which an error may speak of."""
+        excerpt = Excerpt(lead, text, "", self.name)
+        parsed = self._parse(excerpt, context.funcs)
+        end = excerpt.lead + excerpt.length
+        seen = None
+        if following and any(d.loc is not None and d.loc.start >= end for d in parsed.diagnostics):
+            # what is wrong is that something else follows, so that has to stand there
+            seen = following
+            longer = Excerpt(lead, text, f"{following}\n", self.name, len(following))
+            known = self._parse(longer, context.funcs)
+            token = end + len(following) - len(following.lstrip())
+            known.diagnostics[:] = [d for d in known.diagnostics if d.loc is None or d.loc.start <= token]
+            if known.diagnostics:
+                excerpt, parsed = longer, known
         items: list[Item] = list(parsed.module.order)
-        return _Unit(text, context, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
+        return _Unit(text, context, items, parsed.diagnostics, parsed.holes, excerpt, seen)
 
-    def _by_statements(
-        self, text: str, body: ItemParts, context: _Context, old: _Unit | None
-    ) -> _Unit | None:
-        """The unit of a program or a func, parsed by statements; None if its head leaves it open what it is."""
-        lead, texts = f"vyre {context.version}\n", [text[a:b] for a, b in body.statements]
-        head_text, following = text[: body.head.end], following_token(["", *texts], 0)
-        if old is not None and old.context.version != context.version:
-            old = None
-        head = old.head if old is not None else None
-        if head is None or _text_of(head) != head_text or head.following not in (None, following):
-            head = parse_part(self._parse, self.name, lead, head_text, "}", following)
-        if len(head.parsed.module.order) != 1:
-            return None
-        (item,) = head.parsed.module.order
-        assert not isinstance(item, Pipeline)
-        earlier: Sequence[ParsedStatement] = ()
-        if old is not None and old.head is not None and _same_names(old.head.parsed, head.parsed):
-            earlier = old.statements
-        is_same_head = old is not None and old.head is head and old.context.is_like(context)
-        parser = BodyParser(item, lead, self.name, head.parsed.parameters, context.funcs, self._parse)
-        statements = parser.update(texts, earlier, is_same_head)
-        new, holes = _with_body(item, statements)
-        holes.include(head.parsed.holes, {id(item): new, id(item.body): new.body})
-        excerpts = [(head.excerpt, 0)]
-        excerpts += [(s.excerpt, span.start) for s, span in zip(statements, body.statements, strict=True)]
-        diagnostics = [*head.parsed.diagnostics, *(d for s in statements for d in s.diagnostics)]
-        return _Unit(text, context, [new], diagnostics, holes, excerpts, None, head, statements)
-
-    def _parse(self, excerpt: Excerpt, scope: Scope | None = None) -> Parsed:
+    def _parse(self, excerpt: Excerpt, funcs: Mapping[str, Func]) -> Parsed:
         if self._is_stale():
             raise Stale
         self._parsed += excerpt.length
-        return parse_excerpt(excerpt, scope)
+        return parse_excerpt(excerpt, funcs)
 
     def _analysis(
         self, text: str, version: int, spans: Sequence[Span], units: Sequence[_Unit]
     ) -> DocumentAnalysis:
         starts = {
-            id(excerpt): (span.start + offset, excerpt)
-            for span, unit in zip(spans, units, strict=True)
-            for excerpt, offset in unit.excerpts
+            id(unit.excerpt): (span.start, unit.excerpt) for span, unit in zip(spans, units, strict=True)
         }
-        actions = ModuleActions(units[0].excerpts[0][0])
+        actions = ModuleActions(units[0].excerpt)
         actions.module.version = version
         for unit in units:
-            actions.holes.include(unit.holes, {})
+            actions.holes.include(unit.holes)
             for item in unit.items:
                 actions.add(item, type(item).__name__.lower())
         errors = [d for unit in units for d in unit.diagnostics]
@@ -261,35 +214,3 @@ class Analyzer:
         errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
         shown(errors)
         return analysis
-
-
-def _text_of(part: ParsedPart) -> str:
-    excerpt = part.excerpt
-    return excerpt.text[excerpt.lead : excerpt.lead + excerpt.length]
-
-
-def _same_names(old: Parsed, new: Parsed) -> bool:
-    """Whether two heads, or the same, leave statements the same names."""
-    if old is new:
-        return True
-    items = (*old.module.order, *new.module.order)
-    return old.parameters == new.parameters and all(isinstance(item, Program) for item in items)
-
-
-def _with_body(
-    item: Program | Func, statements: Sequence[ParsedStatement]
-) -> tuple[Program | Func, ParseHoles]:
-    """The item with its statements, and what is missing in it."""
-    ops = [op for statement in statements for op in statement.ops]
-    if isinstance(item, Func) and ops and ops[-1].name == "yield" and not ops[-1].operands:
-        ops.pop()  # the text may have it and the IR has not
-    body = Block((), ops)
-    body.args = item.body.args  # they stay those of the head's own block
-    new = replace(item, body=body)
-    holes = ParseHoles()
-    for statement in statements:
-        if statement.holes is not None:
-            owner = statement.owner
-            stands: dict[int, Part] = {} if owner is None else {id(owner): new, id(owner.body): body}
-            holes.include(statement.holes, stands)
-    return new, holes
