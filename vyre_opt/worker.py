@@ -132,7 +132,7 @@ class Worker:
             pass
 
     def _forget_threads(self) -> None:
-        """In a forked child: its parent's threads do not run here, and nobody here waits for their jobs.
+        """Forget the parent's threads in a forked child: they do not run here, and nobody waits for their jobs.
 
         Its queue is another one, since a thread of the parent's may have waited at the old one, where references to objects of
         the parent's time are still put.
@@ -165,7 +165,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def find_module(name: str) -> ModuleSpec | None:
-    """Where a module is that need not be imported; an exception of a signal does not end the search."""
+    """Find a module that need not be imported; an exception of a signal does not end the search."""
     return _IMPORTS.call(partial(importlib.util.find_spec, name))
 
 

@@ -41,7 +41,7 @@ class Unsafe(OSError):
 
 
 class Irregular(OSError):
-    """What has a file's name is no regular file, or is too large."""
+    """Error for a name of a file that is no regular file, or of one that is too large."""
 
 
 class Folder:

@@ -18,7 +18,7 @@ class Condition:
         self.is_computed, self.problem = False, ""
 
     def lanes(self, view: View, lanes: np.ndarray) -> np.ndarray:
-        """Those of some lanes of the frame for which it holds.
+        """Lanes of the frame, among some, for which the condition holds.
 
         It is computed for all of them at once, or one by one where it is written for numbers, as with `x if c else y`.
         """

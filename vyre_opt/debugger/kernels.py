@@ -52,7 +52,7 @@ def debug(
 
 
 class DebuggedKernel:
-    """What `debug` gives: `debugged[grid](arguments)`, or `debugged(arguments)` where the kernel has its grid, or is a pipeline."""
+    """Result of `debug`: `debugged[grid](arguments)`, or `debugged(arguments)` where the kernel has its grid, or is a pipeline."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where the ops of a program are, as a debugger asks for it at each of them."""
+"""Places of the ops of a program, as a debugger asks for them at each op."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Prompt(cmd.Cmd):
         return _ALIASES.get(name or "", name), arg, line
 
     def default(self, line: str) -> None:
-        """What is no command is an expression."""
+        """Evaluate a line that is no command as an expression."""
         try:
             self.do_print(line)
         except ExpressionError as error:

@@ -78,7 +78,7 @@ class Watchpoint:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Of an element, by an op of an invocation, which is None where a workgroup or a launch writes together."""
+    """Write of an element by an op.  The invocation is None where a workgroup or a launch writes together."""
 
     tick: int
     where: str
@@ -297,7 +297,7 @@ class Session:
     # --- runs
 
     def run(self, execute: Callable[[], T]) -> T:
-        """What `execute` gives, which makes a whole run by `dispatcher` with `watch`.  Raises Quit, and what it raises."""
+        """Result of `execute`, which makes a whole run by `dispatcher` with `watch`.  Raises Quit, and the errors of the run."""
         while True:
             self._begin()
             try:
@@ -342,7 +342,7 @@ class Session:
         self.goal = self.on_stop(Stop(reason, self.view(), fault is None, fault))
 
     def _never(self, goal: Any) -> str:
-        """What to say at the end of a run that has not stopped where it was asked to."""
+        """Message for the end of a run that never reached its goal."""
         conditions = [b.condition for b in self.breakpoints if b.condition]
         if isinstance(goal, Until):
             conditions.append(goal.condition)
@@ -528,7 +528,7 @@ class Session:
         return None if self.machine is None else self.places(self.machine)
 
     def places(self, machine: Machine) -> OpPlaces:
-        """Of the ops of the program that runs."""
+        """Places of the ops of the program that runs."""
         if self._last_places is None or self._last_places[0] is not machine.program:
             self._last_places = machine.program, OpPlaces(machine.program, machine.funcs.values())
         return self._last_places[1]
@@ -609,7 +609,7 @@ class Session:
 
 
 def _last_write(goal: _LastWrite) -> str:
-    """Who wrote an element, as lines."""
+    """Last writer of an element, as lines."""
     found, text = goal.found, goal.watched.text
     if found is None:
         return f"{text}: nothing has written it up to here"

@@ -1,4 +1,4 @@
-"""What can be seen where a run has stopped: names, buffers, and expressions of them, which NumPy computes."""
+"""View of a stopped run: names, buffers, and expressions of them, which NumPy computes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class View:
             yield from self.machine.storages
 
     def lookup(self, name: str, of_all: bool) -> Any:
-        """What a name stands for; `of_all`: an array of the values that the lanes of the frame have.  Raises LookupError."""
+        """Value of a name; `of_all`: an array of the values in the lanes of the frame.  Raises LookupError."""
         mangled = _MANGLED.fullmatch(name)
         if mangled is not None:
             plain = bytes.fromhex(mangled[2]).decode()
@@ -96,7 +96,7 @@ class View:
             return self._constant(name)
 
     def _bound(self, binding: Any, name: str, of_all: bool) -> Any:
-        """What a name of Python is bound to."""
+        """Binding of a name of Python."""
         if isinstance(binding, BufferName):
             return self.buffer(binding.name)
         if isinstance(binding, ValueName):
@@ -168,7 +168,7 @@ class View:
         return np.ma.masked_array(array, ~written.reshape(shape))
 
     def _section(self, storage: Storage) -> int:
-        """Which part of on-chip memory is that of the invocation's workgroup."""
+        """Section of on-chip memory that belongs to the invocation's workgroup."""
         assert self.machine is not None
         assert storage.rows is not None
         if self.frame is None or self.invocation is None:

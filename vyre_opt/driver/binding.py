@@ -81,7 +81,7 @@ PYTHON = CallSyntax(
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a caller passes to a program or a pipeline, and gets back, in order.
+    """Inputs and results of a program or a pipeline, in order.
 
     `owner`: "program" or "pipeline"; `name`: its name.  `buffers`: all that have a length.
     `parameters`: those that take an array; the others are inside the pipeline.  `read`: the parameters that
@@ -102,7 +102,7 @@ class Signature:
 
     @property
     def noun(self) -> str:
-        """What a buffer that takes an array is called."""
+        """Name of a buffer in messages, by the array that it takes."""
         return "bound buffer" if self.owner == "program" else "input or output"
 
     @staticmethod

@@ -148,7 +148,7 @@ class LaunchReport:
 
     @property
     def limited(self) -> str:
-        """What the launch waits for at least; "" where nothing is known of the machine."""
+        """Resource that limits the launch; "" for an unknown machine."""
         machine, limit = self.machine, self.limit
         if machine is None or limit is None:
             return ""
@@ -162,7 +162,7 @@ class LaunchReport:
 
     @property
     def decided(self) -> list[str]:
-        """What became of the launch, and what was refused; loops of one text that did alike are one line."""
+        """Decisions about the launch, refusals included; equal decisions on loops of one text are one line."""
         return list(
             dict.fromkeys(f"{each.kind}: {each.message.partition(chr(10))[0]}" for each in self.decisions)
         )
@@ -182,7 +182,7 @@ class LaunchTiming:
 
     @property
     def _limit(self) -> Limit | None:
-        """What the launch waits for, where that is no memory."""
+        """Resource other than memory that limits the launch."""
         limit = None if self.machine is None else limit_of(self.moved, self.operations, self.machine)
         return None if limit is None or limit.unit == "memory" else limit
 
@@ -213,7 +213,7 @@ class LaunchTiming:
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """What a call launches; `timings`: how long that took, if it was measured; `notes`: on these."""
+    """Launches of a call; `timings`: their times, if they were measured; `notes`: remarks on them."""
 
     title: str
     launches: Sequence[LaunchReport]
@@ -273,7 +273,7 @@ def _launches(steps: Sequence[AnyStep], times: int = 1) -> Counter[LaunchStep]:
 
 
 def _key(step: LaunchStep) -> Hashable:
-    """What a launch has in common with what targets make of it, which pass extents too (see execution/row_major.py)."""
+    """Key that a launch shares with the rewritten launches of targets, which pass extents too (see execution/row_major.py)."""
     return step.program, step.grid, step.buffers, step.params[: len(step.program.params)]
 
 

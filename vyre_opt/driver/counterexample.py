@@ -38,19 +38,19 @@ __all__ = ["CallValues", "Counterexample", "counterexample"]
 Array = np.ndarray[Any, Any]
 
 MOST_CALLS = 100
-"""Of each program and pipeline.  Of mistakes that were planted, three find nearly all."""
+"""Most calls of each program and pipeline.  Three calls find nearly all planted mistakes."""
 
 MOST_STEPS = 20_000
-"""Of a run, which else may not end."""
+"""Most steps of a run, which may never end otherwise."""
 
 MOST_ELEMENTS = 1 << 17
-"""Of all buffers of a call: larger ones take seconds."""
+"""Most elements of a call's buffers together: larger ones take seconds."""
 
 COMMUTE = {"atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max"}
 KINDS = ("ramp", "any", "small", "index")
-"""What the arrays of the first calls hold; those of later ones hold different kinds."""
+"""Contents of the arrays of the first calls; later calls mix other kinds."""
 EXACT_KINDS = ("small",)
-"""Those whose sums of products are exact, in any order: for modules that make them on matrix units now, and did not before."""
+"""Contents whose sums of products are exact in any order: for modules that make products on matrix units, and did not before."""
 
 SHOWN = 8
 """Elements of an array that a witness shows."""
@@ -119,7 +119,7 @@ def _items(before: Module, after: Module) -> Iterator[Program | Pipeline]:
 
 
 def _text(module: Module) -> str:
-    """Of a copy: without the notes on launches, which mean nothing."""
+    """Text of a copy, without the notes on launches, which mean nothing."""
     for pipeline in module.pipelines.values():
         for stage in pipeline.walk():
             if isinstance(stage, Launch):
@@ -154,7 +154,7 @@ def _may_vary(op: Op, used: set[Any]) -> bool:
 Result = tuple[str, DataType, Array]
 
 Outcome = tuple[Result, ...]
-"""What a run leaves behind: what the host reads, in order, then the outputs."""
+"""Results of a run: the host's reads, in order, then the outputs."""
 
 
 class _Runner:
@@ -187,7 +187,7 @@ class _Runner:
         return (*reads, *((name, types[name], array) for name, array in outputs.items()))
 
     def writer(self, array: Array, index: tuple[int, ...]) -> str:
-        """Who has stored an element of an output of the last run."""
+        """Op that stored an element of an output of the last run."""
         scalar = int(np.ravel_multi_index(index, array.shape))
         for machine in reversed(self.machines):
             if (invocation := machine.writer(array, scalar)) is not None:
@@ -344,7 +344,7 @@ def _shape(
 
 
 def _array(dtype: DataType, shape: tuple[int, ...], kind: str, least: int, rng: random.Random) -> Array:
-    """In storage form, of one dimension flat over the lanes of vectors."""
+    """Array in storage form: one dimension, flat over the lanes of vectors."""
     stored = storage_type(dtype)
     assert stored is not None
     generator = np.random.default_rng(rng.getrandbits(32))
@@ -381,7 +381,7 @@ def _differ(one: Result, other: Result) -> Any:
 
 
 _LARGEST = {"bf16": (0x7FFF, 0x7F80), "f8e4m3": (0x7F, 0x7E), "f8e5m2": (0x7F, 0x7C)}
-"""Of types that are stored as their bits: those without the sign, and the bits of infinity or of the largest number."""
+"""Bits of types that are stored as bits: the mask without the sign, and infinity or the largest number."""
 
 
 def _is_nan(dtype: DataType, array: Array) -> Any:

@@ -63,7 +63,7 @@ ROUNDS, SECONDS = 21, 0.25
 
 
 class Executable(ABC):
-    """What programs and pipelines that can be called have in common.
+    """Base of programs and pipelines that can be called.
 
     `module`: a copy for this executable, after passes, constants and expansion, which must not be changed
     after the first call; `name`: the program or pipeline in it.
@@ -214,9 +214,8 @@ class Executable(ABC):
         lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> CallReport:
-        """What a call with these arguments launches: what each launch moves and computes, what it waits for at least, which
-        forms it got and which were refused.  Nothing of it runs.  Raises BadInputs.
-        """
+        """Report of a call with these arguments: the bytes and operations of each launch, the resource that limits it, the
+        forms that it got and those that were refused.  Nothing runs.  Raises BadInputs."""
         self._check_options(lengths, None)
         words = self.param_words(params)
         return self.report_on(self.arguments(inputs, lengths or {}, words), grid, params)
@@ -488,7 +487,7 @@ class Executable(ABC):
 
     @property
     def schedules_for(self) -> str:
-        """What schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
+        """Key of schedules: the architecture of the GPU ("sm_90"), or the name of the target."""
         return as_target(self.dispatcher).schedules
 
 

@@ -1,4 +1,4 @@
-"""What the first call imports where its code is in the cache, imported at once by the thread that makes all imports.
+"""Imports of the first call of a process whose code is in the cache, made at once by the thread that makes all imports.
 
 An exception of a signal in the middle of an import leaves a lock taken for ever, or a module half made (see `worker`).  What only a
 compilation needs is imported by that thread, too, where it begins.

@@ -174,7 +174,7 @@ def _site(step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> La
 
 
 def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]:
-    """Of the program's bound buffers."""
+    """Shapes of the program's bound buffers."""
     names = zip(step.program.bound_buffers, step.buffers, strict=True)
     return {formal.name: buffers[name].shape for formal, name in names}
 

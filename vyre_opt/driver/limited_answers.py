@@ -1,4 +1,4 @@
-"""What a child process that has limits answers, as JSON and raw bytes: arrays and errors.
+"""Answers of a child process with limits, as JSON and raw bytes: arrays and errors.
 
 The parent checks all that it reads: `read_array` and `read_error` raise MalformedAnswer, and nothing else, for what is
 no answer.

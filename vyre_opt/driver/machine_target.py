@@ -50,8 +50,8 @@ def _in_table(name: str) -> Machine:
 
 
 def machine_behind(target: Target, moved: int) -> Machine | None:
-    """What a target runs on: a GPU by its name, or by its architecture where nobody knows the name; a CPU that copies about
-    so many bytes as fast as it is measured to.  None for other targets."""
+    """Machine behind a target: a GPU by its name, or by its architecture where the name is unknown; a CPU by its
+    measured bandwidth of copies.  None for other targets."""
     if isinstance(target, MachineTarget):
         return target.machine
     if target.architecture:

@@ -52,7 +52,7 @@ def listed(items: Any, name: str) -> list[Any]:
 def element_type(
     operand: Operand, name: str, accepted: Sequence[DataType], type_name: str | None = None
 ) -> DataType:
-    """As `kernels.named.operand.element_type`, for what is no kernel's call.  Raises BadInputs."""
+    """Element type as `kernels.named.operand.element_type` gives it, for operands outside of kernel calls.  Raises BadInputs."""
     try:
         return element_type_of(operand, name, accepted, type_name)
     except ValueError as error:

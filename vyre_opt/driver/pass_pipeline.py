@@ -68,7 +68,7 @@ class PassPipeline:
         return self.passes != "default" and any(each.name == "lower_slices" for each in self.manager.passes)
 
     def result(self, module: Module) -> Module:
-        """What passes make of a module, which may be changed by them."""
+        """Module after the passes, which may change the given one."""
 
         def make() -> tuple[Module]:
             self.manager.run(module)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PipelineExecutable"]
 
 MAX_VARIANTS = 4
-"""Of a pipeline, for calls with other lengths that are equal; calls beyond have the code that is right for all."""
+"""Most codes of a pipeline for lengths of their own; calls with further lengths run the general code."""
 
 Equal = tuple[tuple[tuple[str, int], tuple[str, int]], ...]
 

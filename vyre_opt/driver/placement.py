@@ -1,4 +1,4 @@
-"""Where the arrays of a call are, and so where it runs: in main memory, or on a GPU."""
+"""Placement of a call: in main memory or on a GPU, by its arrays."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def any_on_gpu(arrays: Sequence[Any]) -> bool:
 
 
 class _IsOnGpu(dict[type, Callable[[Any], bool]]):
-    """By the type of an array; of torch's the shortest way, as their `__cuda_array_interface__` takes microseconds."""
+    """Functions by the type of an array; torch's is the shortest way, as `__cuda_array_interface__` takes microseconds there."""
 
     def __missing__(self, cls: type) -> Callable[[Any], bool]:
         library = library_of_type(cls)

@@ -180,7 +180,7 @@ _Prepared = list[tuple[PlannedFunction, tuple[int | InputSlice, ...], list[str]]
 
 
 class CodeChoice:
-    """Which calls of a function are run by code of their own, and which by their `general` code."""
+    """Choice between code of a call's own and `general` code."""
 
     def __init__(self) -> None:
         self._given: Counter[tuple[str | DataType, ...]] = Counter()
@@ -277,7 +277,7 @@ def planned(name: str, take: Take = _take) -> Callable[[Plan], PlannedFunction]:
 
 
 def device_of(backend: ArrayBackend) -> TargetDevice:
-    """Where a backend runs calls, for the declaration of a kernel."""
+    """Device that runs a backend's calls, for the declaration of a kernel."""
     architecture = as_target(backend.dispatcher).architecture
     return TargetDevice(backend.target, backend.workers, architecture, backend.on_gpu)
 

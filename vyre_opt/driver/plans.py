@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["MAX_PLANS", "remember"]
 
 MAX_PLANS = 1024
-"""Of a function; a plan takes some hundred bytes, and its code is cached by the dispatcher."""
+"""Most plans of a function; a plan takes some hundred bytes, and its code is cached by the dispatcher."""
 
 
 def remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a process does while a profile is taken: launches, and the passes, compilations and calls around them.
+"""Profile of a process: its launches, and the passes, compilations and calls around them.
 
 launches on cpu                     times   seconds     each  moves               of the limit
 @scale over 4 workgroups                3   12.3 us   4.1 us    8 kB   1.95 GB/s  0.73 of a copy
@@ -75,7 +75,7 @@ class ProfiledLaunch:
 
     @property
     def seconds(self) -> float:
-        """Of all."""
+        """Seconds of all launches."""
         return sum(run.seconds for run in self.runs)
 
     @property
@@ -94,7 +94,7 @@ class ProfiledLaunch:
 
 @dataclass(eq=False)
 class Profile:
-    """What `profile` gives: `launches`, and `spans` in the order of their ends; `print` shows a table.
+    """Result of `profile`: `launches`, and `spans` in the order of their ends; `print` shows a table.
 
     It observes the whole process, all threads of it, from the beginning of its block to the end; another block goes on with it.
     """

@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 30
-"""Of the inputs of a call; those of a larger one are not copied."""
+"""Most bytes of a call's inputs; those of a larger call are not copied."""
 MAX_RECORDS = 16
-"""Of a folder: a program that faults in a loop fills no disk."""
+"""Most records of a folder: a program that faults in a loop does not fill the disk."""
 VERSION = 1
 
 
@@ -261,7 +261,7 @@ def _first_ids(ids: Sequence[object] | None) -> list[int] | None:
 
 
 def _located(module: Module) -> Iterator[Any]:
-    """What has a location in a module, in the order of its text."""
+    """Parts of a module that have a location, in the order of its text."""
     for item in module.order:
         yield item
         if not isinstance(item, Func):
@@ -293,7 +293,7 @@ def _places_of(module: Module) -> tuple[list[Source], list[list[int | None] | No
 
 
 def _encoded(binding: Any) -> Any:
-    """What a name is bound to, as JSON; of constants that have no form there, their text."""
+    """Binding of a name, as JSON; constants without a form there become their text."""
     if isinstance(binding, ValueName):
         return {"value": binding.name}
     if isinstance(binding, BufferName):
@@ -372,7 +372,7 @@ _FORMS = {
     "lengths": _are_shapes,
     **dict.fromkeys(("sources", "places", "scopes"), _is_list),
 }
-"""What each field of a `FaultRecord` holds."""
+"""Check of the contents of each field of a `FaultRecord`."""
 
 
 def restore_places(module: Module, folder: Path, record: FaultRecord) -> None:

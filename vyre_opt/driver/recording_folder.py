@@ -1,4 +1,4 @@
-"""Where calls that fault are recorded, if anywhere: VYRE_RECORD=FOLDER."""
+"""Folder of recorded faults, if there is one: VYRE_RECORD=FOLDER."""
 
 from __future__ import annotations
 

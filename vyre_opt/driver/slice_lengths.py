@@ -109,7 +109,7 @@ def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:
 
 
 def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> dict[str, dict[str, Shape]]:
-    """By programs that a pipeline launches, the shapes of their buffers for rows as long as those of a call.
+    """Shapes of the buffers of programs that a pipeline launches, for rows as long as those of a call.
 
     `lengths`: those that callers pass.  A program of two launches with rows of other lengths is not there.
     """
@@ -157,7 +157,7 @@ def fix_rows(module: Module, pipeline: Pipeline, fixed: Mapping[str, Mapping[str
 
 
 def _shape(buffer: Buffer, lengths: Mapping[str, int]) -> Shape:
-    """Of a buffer of a pipeline, as far as it is known."""
+    """Shape of a buffer of a pipeline, as far as it is known."""
     extents: list[int | None] = []
     for dimension, extent in enumerate(buffer.extents):
         key = length_key(buffer.name, dimension if buffer.dimensions > 1 else None)

@@ -162,7 +162,7 @@ def decode_scan(
     *,
     dispatcher: DispatcherLike | None = None,
 ) -> list[Match]:
-    """Where encoded text holds any of some byte strings; decoded and searched in one launch, and the decoded bytes stored nowhere.
+    """Find byte strings in encoded text: decodes and searches in one launch, and stores the decoded bytes nowhere.
 
     Args:
         text: a str of ASCII, bytes, or a 1-dimensional array of u8, of less than 2^32 - 2^16 characters.

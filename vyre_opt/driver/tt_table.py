@@ -84,7 +84,7 @@ class TTTable:
 def _table(
     cores: Sequence[Any], dtype: str | None, dispatcher: DispatcherLike | None
 ) -> tuple[ArrayBackend, EmbeddingShape, DataType]:
-    """Where cores are, and the shape and element type of their table.  Raises BadInputs for those that do not fit."""
+    """Backend of some cores, with the shape and element type of their table.  Raises BadInputs for cores that do not fit."""
     if not cores:
         raise BadInputs("a table has 2 to 4 cores")
     named = {f"core {k}": core for k, core in enumerate(cores)}

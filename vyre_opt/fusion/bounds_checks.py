@@ -21,7 +21,7 @@ from .halo_recompute import OpEmitter
 __all__ = ["LengthOf", "add_checks"]
 
 LengthOf = Callable[[Buffer, int], Extent]
-"""What is the extent of a buffer of open size along a dimension."""
+"""Extent of a buffer of open size along a dimension."""
 
 
 def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = Buffer.length) -> int:

@@ -156,7 +156,7 @@ class _Keys:
         )
 
     def sum(self, op: Op) -> int:
-        """Of a value plus or minus constants, of which several in a row are one."""
+        """Key of a value plus or minus constants, which are added up first."""
         a, b = op.operands
         constant = constant_value(b)
         if constant is None and op.name == "add":

@@ -102,7 +102,7 @@ def _stride_loop(program: Program) -> Op | None:
 
 
 def _other_dependence(program: Program, loop: Op) -> Refusal | None:
-    """What beside the loop's own bounds depends on ids or sizes, or joins rounds or lanes; None if nothing does."""
+    """Name the dependence on ids or sizes, or the join of rounds or lanes, besides the loop's own bounds; None without one."""
     if program.workgroup[1:] != (1, 1):
         return _refuse(program, "its workgroup has more than one dimension", loop)
     if loop.results:

@@ -1,4 +1,4 @@
-"""Which stretches of a run of launches may become one program: `GroupLegality.may_join`.
+"""Legality of groups: the stretches of a run of launches that may become one program (`GroupLegality.may_join`).
 
 A launch may join a stretch if it may follow each launch of it (see pair_legality), or reads a halo of
 one that can be run again (see halo_plan).  Every condition that holds for a stretch holds for its
@@ -334,7 +334,7 @@ class GroupLegality:
         return self._admit_halo(HaloHandoff(i, j, tile, cost, needed))
 
     def _other_users(self, i: int, j: int, buffer: str) -> str | None:
-        """Who else uses the buffer: the tiles of a halo exist only within the two launches."""
+        """Other users of the buffer: the tiles of a halo exist only within the two launches."""
         visibility = self.uses.visibility(buffer)
         if visibility is not None:
             return f"@{buffer} is seen from outside ({visibility})"

@@ -190,7 +190,7 @@ def _check_bounds(
 
 
 def _length(attrs: dict[str, Any], equal: Mapping[str, str]) -> dict[str, Any]:
-    """What a `len` gives the length of: of equal lengths the first."""
+    """Buffer whose length a `len` gives: the first of those with equal lengths."""
     key = equal.get(length_key(attrs["buffer"], attrs.get("dimension")))
     if key is None:
         return attrs

@@ -47,7 +47,7 @@ def _has_open_step(op: Op) -> bool:
 
 
 class LaunchOrder:
-    """Which launches may change places, and the best order of them."""
+    """Launches that may change places, and their best order."""
 
     def __init__(self) -> None:
         self.lengths: Mapping[str, int | None] = {}

@@ -120,7 +120,7 @@ class PairAccesses:
         return accesses
 
     def accesses(self, part: int, buffer: str, is_write: bool | None = None) -> list[MemoryAccess]:
-        """Those of the first launch (`part` 0) or the second (1)."""
+        """Accesses of the first launch (`part` 0) or of the second (1)."""
         accesses = self._accesses[part].get(buffer, [])
         return [a for a in accesses if is_write is None or a.is_write is is_write]
 

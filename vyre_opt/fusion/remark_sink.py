@@ -1,4 +1,4 @@
-"""Where rewrites say what they did and what they refused."""
+"""Remarks of rewrites: the decisions and the refusals."""
 
 from __future__ import annotations
 

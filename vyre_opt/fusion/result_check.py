@@ -127,7 +127,7 @@ class JoinedResult:
 
 
 def check_joined(result: JoinedResult) -> Refusal | None:
-    """What is wrong with a joined program; None if nothing is."""
+    """Return the first mistake in a joined program; None for a right one."""
     refusal = _missing_workgroups(result) or _missing_effects(result)
     if refusal is not None:
         return refusal
@@ -448,7 +448,7 @@ class _Halo:
         return near_zero(tile_index, based[0].type)
 
     def stored(self, access: MemoryAccess, original: MemoryAccess, start: AffineExpr) -> _Stored | None:
-        """Where the invocations store; None if they do not all, or not at a multiple of their number."""
+        """Index at which the invocations store; None unless all of them do, at a multiple of their number."""
         if not access.guards or not access.loops or access.loops[0] is None:
             return None
         counter, exists = access.loops[0], access.guards[0]
@@ -516,7 +516,7 @@ class _Halo:
 
 
 def check_tiles(program: Program, names: Collection[str]) -> Refusal | None:
-    """What is wrong with buffers that were made tiles of a program: each workgroup has its own, and reads what it wrote."""
+    """Return the first mistake in the tiles of a program: each workgroup has its own, and reads its own writes."""
     for name, verdict in prove_local(Footprints(program), names).items():
         if isinstance(verdict, Refusal):
             return verdict
@@ -553,7 +553,7 @@ def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusa
 
 
 def _sources(value: int | None, stored: Mapping[int | None, Collection[int | None]]) -> set[int | None]:
-    """What a value may be: itself and, of a location where it is loaded, what is stored there."""
+    """Values that a value may be: itself, and for a load the values stored at its location."""
     sources: set[int | None] = set()
     pending = [value]
     while pending:

@@ -9,7 +9,7 @@ from ..ir.pipeline import Launch, Note
 __all__ = ["NOTES", "Veto", "drop_undone_notes", "veto_of"]
 
 NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
-"""Those that fusion_pressure writes: about the hand-off to a launch, and what was decided of it."""
+"""Names of fusion_pressure's notes on the hand-off to a launch: the pressure and the decision."""
 
 
 class Veto(NamedTuple):

@@ -12,7 +12,7 @@ __all__ = ["Ids", "ids_of", "replace_ids"]
 
 
 Ids = Mapping[tuple[str, str], Value]
-"""What stands for ids and sizes, by the name of the op and the axis."""
+"""Stand-ins for ids and sizes, by the name of the op and the axis."""
 
 
 def ids_of(

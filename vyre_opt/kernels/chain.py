@@ -122,7 +122,7 @@ def batch_schedule(
 
 
 def _spread_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int] | None:
-    """Of clusters whose workgroups own columns, if they are large enough for one, and if the vectors have room."""
+    """Spread a batch over clusters whose workgroups own columns, if it is large enough for one and the vectors have room."""
     choice: tuple[ChainSchedule, int] | None = None
     if _cells(ranks) <= ONE_WORKGROUP:
         return None
@@ -240,7 +240,7 @@ def chain(
 
 
 class _ChainState:
-    """What the steps share: the accumulator in @vector, the partial sums in @partials."""
+    """State shared by the steps: the accumulator in @vector, the partial sums in @partials."""
 
     def __init__(self, b: Builder, ranks: tuple[int, ...], dtype: DataType, schedule: ChainSchedule) -> None:
         self.b, self.dtype, self.schedule = b, dtype, schedule

@@ -146,7 +146,7 @@ def _with_cost(layout: _Layout, resident: int, vectors: int, count: int) -> tupl
 
 
 def scattered_bytes(ranks: Sequence[int], workgroups: int, vectors: int) -> int:
-    """Of a workgroup's memory that the program for so many `vectors` of 4 bytes an element takes, at most."""
+    """Bytes of a workgroup's memory that the program takes at most, for `vectors` of 4 bytes an element."""
     widest = max(_own(rank, workgroups) for rank in ranks)
     return 4 * (1 + TURNS * workgroups) * vectors * widest + MORE_BYTES
 
@@ -184,8 +184,8 @@ def build_scattered(
 
 
 class _Scattered:
-    """What all steps share.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.  `widest`: elements of
-    an owner, at most; `block`: those of all vectors."""
+    """State shared by all steps.  `number`: index of the workgroup in its cluster.  `first_vector`: first vector of the cluster.  `widest`: most elements of
+    an owner; `block`: the same for all vectors."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Scattered:
         return self.b.min(self.b.div(index, owned), self.vectors - 1)
 
     def of_turn(self, owner: Value, turn: Value) -> Value:
-        """Where in @inbox a turn of an owner begins."""
+        """Offset in @inbox at which a turn of an owner begins."""
         b, length = self.b, self.workgroups * self.block
         return b.add(b.mul(owner, TURNS * length), b.mul(turn, length))
 

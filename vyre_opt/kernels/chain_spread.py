@@ -122,7 +122,7 @@ def is_well_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
 
 
 def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int) -> int:
-    """Of a workgroup's memory that the program for so many `vectors` of 4 bytes an element takes, at most."""
+    """Bytes of a workgroup's memory that the program takes at most, for `vectors` of 4 bytes an element."""
     rows = 2 * _longest(ranks) + _partial_rows(ranks, workgroups, lanes)
     return 4 * _stride(vectors) * rows + MORE_BYTES
 
@@ -183,7 +183,7 @@ def build_spread(
 
 
 class _Spread:
-    """What all steps share.  `vectors`: of a cluster; `count`: all that there are, None for one of fixed length.
+    """State shared by all steps.  `vectors`: vectors of a cluster; `count`: the number of all vectors, None for a fixed length.
 
     `stride`: elements of a row of @line, `half`: of a half of it.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.
     """
@@ -304,11 +304,11 @@ class _SpreadStep:
             yield from ([element] for element in found) if vectors == 1 else [found]
 
     def scaled(self, row: Value) -> Value:
-        """Where a row of @line begins."""
+        """Offset at which a row of @line begins."""
         return self.b.mul(row, self.stride) if self.stride > 1 else row
 
     def run(self, line: Buffer | str, index: Value, count: int) -> list[Value]:
-        """So many elements from `index` on, by loads as wide as can be."""
+        """Load a run of elements from `index` on, by accesses as wide as possible."""
         b, found = self.b, list[Value]()
         while len(found) < count:
             left = count - len(found)

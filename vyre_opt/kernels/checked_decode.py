@@ -27,7 +27,7 @@ __all__ = ["BLOCK", "INVOCATIONS", "Base64Block", "BlockDecoder", "HexBlock", "c
 BLOCK = 32
 """Characters of an invocation."""
 INVOCATIONS = 256
-"""Of a workgroup."""
+"""Lanes of a workgroup."""
 
 U8, U32 = DataType.U8, DataType.U32
 TABLE = DataType.vec(U8, 16)

@@ -114,7 +114,7 @@ def all_of(b: Builder, *conditions: Value | None) -> Value | None:
 
 @dataclass(frozen=True)
 class SharedSums:
-    """What `shared_sums` leaves to a lane: the sums of the values with numbers `first`, `first` + 1, ...
+    """Sums that `shared_sums` leaves to a lane: values number `first`, `first` + 1, ...
 
     Several lanes may have the same sums; `writes` is true in exactly one of them.
     """

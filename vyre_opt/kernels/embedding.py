@@ -255,7 +255,7 @@ class _Embedding:
                 self.indices.trap()
 
     def slice_start(self, lookup: Value, k: int) -> Value:
-        """Where the slice of core k that a lookup takes starts in its buffer."""
+        """Offset in its buffer of the slice of core k that a lookup takes."""
         row = self.indices.row(self.b.load("found", lookup))
         return self.cores.slice_start(self.cores.digit(row, k), k)
 

@@ -1,4 +1,4 @@
-"""Which lookups of a chunk share a slice of the middle core: a workgroup has one digit i_1 and one chunk of the lookups.
+"""Lookups of a chunk that share a slice of the middle core: a workgroup has one digit i_1 and one chunk of the lookups.
 
     indices of the chunk  ->  @order, the positions of those with the digit, and their number in @found
 
@@ -77,7 +77,7 @@ class ChunkLookups:
         return b.add(self.first, b.cast(b.load("order", slot), DataType.U32))
 
     def slice_of(self, lookup: Value, k: int) -> Value:
-        """Where the slice of core k that a lookup takes starts in its buffer."""
+        """Offset in its buffer of the slice of core k that a lookup takes."""
         row = self.indices.row(self.indices.load(lookup))
         return self.cores.slice_start(self.cores.digit(row, k), k)
 

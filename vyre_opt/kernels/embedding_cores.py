@@ -33,7 +33,7 @@ class EmbeddingCores:
         return self.b.rem(digit, self.shape.p[k]) if k else digit
 
     def slice_start(self, digit: Value, k: int) -> Value:
-        """Where the slice of core k with this digit starts in its buffer."""
+        """Offset in its buffer of the slice of core k with this digit."""
         start = self.b.mul(digit, self.shape.slice_size(k))
         return start if self.separate else offset(self.b, start, self.shape.start(k))
 

@@ -76,7 +76,7 @@ def pair_schedule(shape: EmbeddingShape, count: int) -> PairSchedule | None:
 
 
 def _groups(shape: EmbeddingShape) -> int:
-    """Of lanes that have the same columns."""
+    """Number of groups of lanes that have the same columns."""
     return SUBGROUP * VECTOR // shape.q[1]
 
 

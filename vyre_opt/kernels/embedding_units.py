@@ -42,8 +42,8 @@ CHUNKS = (2048, 4096, 8192, 16384, 32768)
 MOST_SUBGROUPS = 32  # that a multiprocessor has the registers for
 OWN_BYTES = 1024  # of workgroup memory, that a GPU takes for itself
 BEGINNING, SEARCHED, COPIED = 2, 16, 5
-"""In the time of a strip: what a workgroup takes to begin and to end, lookups that a lane searches, and pieces that it copies.
-So measured on an H200, at 12 shapes with up to 15 schedules each: what is chosen takes 1.07 times the least at most."""
+"""Costs in units of the time of a strip: beginning and ending a workgroup, a lane's searched lookups, its copied pieces.
+Measured on an H200, at 12 shapes with up to 15 schedules each: the choice takes at most 1.07 times the best one's time."""
 UNROLLED = 16  # pieces of a lane, at most; more are in a loop
 
 
@@ -73,8 +73,8 @@ class EmbeddingUnitSchedule:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Of a shape in workgroup memory: `lookups` of a strip; `depth` and `rank`, r_1 and r_2 as multiples of 16; `wide`, columns of
-    @middle; `across`, those of @last."""
+    """Sizes of a shape in workgroup memory: `lookups` of a strip; `depth` and `rank`, r_1 and r_2 as multiples of 16; `wide`, columns of
+    @middle; `across`, columns of @last."""
 
     lookups: int
     depth: int
@@ -114,7 +114,7 @@ def embedding_unit_schedule(
         return schedule.shared_bytes(shape, out_dtype) + OWN_BYTES
 
     def cost(schedule: EmbeddingUnitSchedule) -> float:
-        """Of all workgroups, those that run together counted once, in the time that a subgroup takes for a strip."""
+        """Cost of all workgroups, with concurrent ones counted once, in units of a subgroup's time for a strip."""
         grid = embedding_unit_grid(schedule, shape, count)
         resident = min(room // taken(schedule), MOST_SUBGROUPS // schedule.subgroups)
         found = count / grid + sqrt(count / grid)  # of which some have more than others
@@ -362,7 +362,7 @@ class _Units:
 
 
 def _parts(rank: int) -> tuple[list[int], list[int]]:
-    """Where matrices of sums begin along a rank, and how wide they are."""
+    """Offsets and widths of the matrices of sums along a rank."""
     starts, widths, start = [], [], 0
     while start < rank:
         width = MOST_WIDTH

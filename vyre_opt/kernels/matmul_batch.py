@@ -80,7 +80,7 @@ def _steps(extents: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def first_rows(b: Builder, axes: int, number: Value, rows: Value, depth: Value | int) -> dict[str, Value]:
-    """Where matrix `number` of C and its factors begin, in rows, by the names of their buffers."""
+    """First rows of matrix `number` of C and of its factors, by the names of their buffers."""
     starts: dict[str, Value] = {"c": b.mul(number, rows, name="c_first")}
     matrices = {"a": b.const(0), "b": b.const(0)}
     for axis in reversed(range(axes)):

@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
-"""By their numbers, the kernel's parameter `activation`."""
+"""Activations by their numbers, the kernel's parameter `activation`."""
 
 MOST_SUMS = 64
-"""Of a lane, at a time: so many are in registers of a GPU."""
+"""Most sums that a lane holds at a time: they are in registers of a GPU."""
 
 MOST_ROWS = 1024
-"""Of a block or a step, which take workgroup memory."""
+"""Most rows of a block, or positions of a step, which take workgroup memory."""
 
 MOST_UNROLLED = 32
-"""Of a step: compiling takes as long as the code is."""
+"""Most positions of a step without a loop: compile time grows with the code."""
 
 MANY = 1 << 14
 """Rows, where they are not known."""
@@ -73,7 +73,7 @@ S = TypeVar("S", bound=BlockSchedule)
 
 @dataclass(frozen=True)
 class MatmulProblem:
-    """What is computed: `depth` and `columns` None are the runtime scalars @depth and @columns; `bias` None: there is none.
+    """Shape and types of a product; `depth` and `columns` None are the runtime scalars @depth and @columns, `bias` None means none.
 
     `dtype`: of A and B; `out` and `bias`: that of C and of the bias, f32 or `dtype`.
     `pitches`: elements from a row of A to the next, and of B, where rows are longer than the problem; on matrix units only.

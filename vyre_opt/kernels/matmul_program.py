@@ -50,7 +50,7 @@ LANE_FIELDS, UNIT_FIELDS = _LANE - _UNIT, _UNIT - _LANE
 """The fields that only schedules without and with matrix units have."""
 
 FORMS: dict[str, type[MatmulForm]] = {"direct": Direct, "dots": Dots, "panels": Panels, "tiles": Tiles}
-"""By the name that `MatmulSchedule.form` gives."""
+"""Forms by the name that `MatmulSchedule.form` gives."""
 
 LEAST_BLOCK = 48
 """Rows of a workgroup for which copying a panel takes a tenth of the time of their products."""

@@ -97,7 +97,7 @@ class Tiles(MatmulForm):
             self.store_block(row, column, steps.results[: len(zeros)])
 
     def locate(self, row: Value, column: Value) -> None:
-        """What a lane copies, and the rows and columns of the block that it multiplies, the first of each vector."""
+        """Elements that a lane copies, and the rows and columns of its part of the block, the first of each vector."""
         b, s = self.b, self.schedule
         lane = b.local_id("x")
         last_row, last_column = b.sub(self.rows, 1), b.sub(self.columns, self.b_piece)

@@ -158,7 +158,7 @@ class Units:
             self.store(self.sums_of_warpgroups() if self.schedule.is_of_warpgroups else self.sums())
 
     def locate_tile(self) -> None:
-        """Which tile of C the workgroup has, and which part of it the subgroup; rows are those of the buffers."""
+        """Tile of C of the workgroup, and part of it of the subgroup; rows count in the buffers."""
         b, s, axes = self.b, self.schedule, self.problem.axes
         tiles_n = -(-self.columns // s.block_n)
         number = b.workgroup_id("x")
@@ -261,7 +261,7 @@ class Units:
                 self.copy(stage, number, is_last=True, part=part)
 
     def lines(self) -> None:
-        """Where the pieces of a lane begin in A and B; those beyond the last row or column are the last ones."""
+        """Offsets of a lane's pieces in A and B; beyond the last row or column they repeat the last one."""
         b, s = self.b, self.schedule
 
         def of_a(row: Value, column: Value) -> Value:
@@ -354,7 +354,7 @@ CHOICES: tuple[Choice[UnitSchedule], ...] = (
     Choice(UnitSchedule(64, 128, 64, 3, 2, 2), 0.56),
     Choice(UnitSchedule(64, 64, 64, 4, 2, 2), 0.43),
 )
-"""As measured on an H200."""
+"""Fractions measured on an H200."""
 
 WARPGROUP_CHOICES = (
     Choice(UnitSchedule(128, 256, 64, 3, 8, 1, 16), 1.0),

@@ -185,7 +185,7 @@ def matvec_fixed(
 
 
 class _Matvec:
-    """What both forms share: the tiles of rows, and where sums go."""
+    """State shared by both forms: the tiles of rows, and the destination of sums."""
 
     def __init__(self, b: Builder, dtype: DataType, y_dtype: DataType, schedule: MatvecSchedule) -> None:
         self.b, self.dtype, self.y_dtype, self.schedule = b, dtype, y_dtype, schedule

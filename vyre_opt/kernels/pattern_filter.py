@@ -87,7 +87,7 @@ class CandidateWalk:
         self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 4), 1))
 
     def until_idle(self, start: Value, through: Value) -> Value:
-        """From state 0, until it is there again behind `through`; the position behind the last byte."""
+        """Walk from state 0 until the walk is there again behind `through`; return the position behind the last byte."""
         b = self.b
         with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[2]))
@@ -97,7 +97,7 @@ class CandidateWalk:
         return loop.results[0]
 
     def finish(self, start: Value, walks: Value) -> None:
-        """From state 0, through all bytes that are left, after so many walks."""
+        """Walk from state 0 through all remaining bytes, after `walks` walks."""
         b = self.b
         with b.for_(start, self.end, carry=[b.const(0)]) as loop:
             loop.yield_(self._step(loop.index, loop.args[0]))

@@ -25,7 +25,7 @@ from ..ir.types import DataType
 __all__ = ["INVOCATIONS", "match_columns"]
 
 INVOCATIONS = 256
-"""Of a workgroup."""
+"""Lanes of a workgroup."""
 
 U32, U64 = DataType.U32, DataType.U64
 

@@ -151,7 +151,7 @@ def _tiles(schedule: ScanSchedule, count: int) -> int:
 
 
 def _words(dtype: DataType) -> int:
-    """Of @state, for a tile."""
+    """Words of @state for a tile."""
     return 2 if dtype.size_bytes == 8 else 1
 
 
@@ -251,7 +251,7 @@ class _TileScan:
     # --- across the workgroup --------------------------------------------------------------
 
     def across(self, lane_sum: Value) -> tuple[Value, Value]:
-        """From the sum `lane_sum` of each subgroup: the sum of the subgroups before this one, and of all.
+        """Combine the sum `lane_sum` of each subgroup into the sum of the earlier subgroups, and the sum of all.
 
         Executes a barrier; the next call needs another before it writes @totals.
         """
@@ -367,7 +367,7 @@ class _LookBack:
     # --- words -----------------------------------------------------------------------------
 
     def word_index(self, tile: Value, half: int) -> Value:
-        """Where the word of a tile is that has the lower or the upper half of its sum."""
+        """Index of the word with the lower or the upper half of a tile's sum."""
         return self.b.add(tile, self.tiles) if half else tile
 
     def value(self, words: Sequence[Value]) -> Value:

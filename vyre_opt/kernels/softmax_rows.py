@@ -291,7 +291,7 @@ class _Softmax:
             self.row_in_registers(spots, values)
 
     def spots(self) -> list[tuple[Value, Value | None]]:
-        """Of this lane's vectors of the row, and behind them of its element at the edge of a peeled one."""
+        """Places of this lane's vectors of the row, then of its element at the edge of a peeled row."""
         spots = [(index, self.inside(k)) for k, index in enumerate(self.vector_indices(0, self.rounds))]
         return [*spots, self.edge()] if self.schedule.peeled else spots
 
@@ -337,7 +337,7 @@ class _Softmax:
             self.store(b.mul(power, self.spread(factor, power)), index, guard)
 
     def exchange(self, maximum: Value, total: Value, slots: tuple[Buffer, Buffer]) -> tuple[Value, Value]:
-        """From the maximum and sum of each subgroup: those of the row."""
+        """Combine the maximum and sum of each subgroup into those of the row."""
         b = self.b
         maxima, sums = slots
         with b.if_(b.eq(b.lane_id(), 0)):
@@ -464,7 +464,7 @@ class _Softmax:
         return self.gathered(carried, [self.load(index, guard) for index, guard in spots], spots)
 
     def row_total(self, maximum: Value, total: Value) -> tuple[Value, Value]:
-        """From each lane's maximum and sum: the maximum of the row, and the reciprocal of its sum."""
+        """Combine each lane's maximum and sum into the maximum of the row, and the reciprocal of its sum."""
         b, width = self.b, min(self.lanes, SUBGROUP)
         together = subgroup_total(b, maximum, "max", width)
         base = self.finite(together)
@@ -571,7 +571,7 @@ class _SharedRow:
         return row, b.rem(self.number, self.splits, name="part")
 
     def exchange(self, maximum: Value, total: Value, row: _Softmax) -> tuple[Value, Value]:
-        """From the maximum and sum of each workgroup: those of the row."""
+        """Combine the maximum and sum of each workgroup into those of the row."""
         b = self.b
         with b.if_(self.is_first):
             # a part without elements may have a maximum of 0.0

@@ -157,7 +157,7 @@ def _gpu_schedule(
         return min(MOST_AT_ONCE, _resident(lanes, r * vector, lanes * r - vectors)) if has_many else 1
 
     def fits(r: int) -> bool:
-        """Of values of two bytes, which come in fewer loads, a lane may hold twice as many, if it is not alone."""
+        """Whether the row fits; a lane may hold twice as many values of two bytes, which come in fewer loads, if it is not alone."""
         return (
             r * vector <= (MAX_IN_REGISTERS if at_once(r) > 1 else MAX_IN_REGISTERS // 2)
             and -(-vectors // r) <= 1024

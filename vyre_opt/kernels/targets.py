@@ -17,10 +17,10 @@ __all__ = [
 ]
 
 MULTIPROCESSORS = 132
-"""Of an H100 and an H200: of a GPU that is not known."""
+"""Multiprocessors of an H100 and an H200, taken for an unknown GPU."""
 
 REGISTERS = 1 << 16
-"""Of a multiprocessor."""
+"""Registers of a multiprocessor."""
 
 
 def is_gpu(target: str) -> bool:

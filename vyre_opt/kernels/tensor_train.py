@@ -87,7 +87,7 @@ class StepSchedule:
 
     @property
     def columns(self) -> int:
-        """Of a workgroup."""
+        """Columns of a workgroup."""
         return self.stream_columns or self.side * self.vector
 
 
@@ -210,7 +210,7 @@ def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepS
 
 
 class _Step:
-    """What both forms share: the blocks of columns, the rows of a workgroup, and where sums go."""
+    """State shared by both forms: the blocks of columns, the rows of a workgroup, and the destination of sums."""
 
     def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
         self.b, self.dtype, self.schedule = b, dtype, schedule

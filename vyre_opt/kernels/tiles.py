@@ -1,4 +1,4 @@
-"""Which tiles of the work a workgroup does: the one of its own number, or a grid-stride loop over tiles."""
+"""Tiles of the work that a workgroup does: the one of its own number, or a grid-stride loop over tiles."""
 
 from __future__ import annotations
 

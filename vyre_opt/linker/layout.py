@@ -80,7 +80,7 @@ class Layout:
         return self._sizes.ends
 
     def offset(self, name: str) -> int:
-        """Where a symbol of the object lies.  Raises LinkError if it has none of that name."""
+        """Offset of a symbol of the object.  Raises LinkError for an unknown name."""
         for symbol in self.parts.symbols:
             if symbol.name == name and symbol.section is not None:
                 return self._sizes.offsets[symbol.section] + symbol.value

@@ -38,7 +38,7 @@ class Library:
 
 _unused: deque[ref[Library]] = deque()
 _mapped: dict[int, tuple[ref[Library], int, int]] = {}
-"""By the id of the reference in it: the address and the size of a library's pages.
+"""Address and size of a library's pages, by the id of the reference in it.
 
 They are unmapped at the next link, and not by Python code that runs where a library goes: that swallows the exception of a
 signal.  None is unmapped when the process ends, since threads may be in the code still.

@@ -1,4 +1,4 @@
-"""What relocations write, as the psABI of each machine says it.
+"""Values of relocations, as the psABI of each machine defines them.
 
     S   the address of the symbol            G   the address of its entry in the global offset table
     L   the address of a stub that jumps     P   the address of the field
@@ -168,7 +168,7 @@ def _aarch64_stub(entry: int, stub: int) -> bytes:
 
 
 STUBS: dict[int, Callable[[int, int], bytes]] = {X86_64: _x86_stub, AARCH64: _aarch64_stub}
-"""By machine: the code of a stub for an entry of the table, from the addresses of both.  At most 16 bytes."""
+"""Code of a stub for an entry of the table by machine, from the addresses of both.  At most 16 bytes."""
 
 KINDS: dict[int, dict[int, Kind]] = {
     X86_64: {
@@ -212,4 +212,4 @@ KINDS: dict[int, dict[int, Kind]] = {
         314: Kind(_call, _number(4), "L"),  # PLT32
     },
 }
-"""By machine, the kinds that are known, by their numbers."""
+"""Known kinds of relocations by machine, by their numbers."""

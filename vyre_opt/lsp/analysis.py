@@ -38,7 +38,7 @@ class Stale(Exception):
 
 
 class _Context(NamedTuple):
-    """What an item sees of the text before it: the version of the format, and the funcs that it calls."""
+    """Context of an item: the version of the format, and the earlier funcs that it calls."""
 
     version: str
     funcs: dict[str, Func]

@@ -1,4 +1,4 @@
-"""What may be typed at a place: ops, values of fitting types, symbols, types, keywords, words of attributes.
+"""Completions at a place: ops, values of fitting types, symbols, types, keywords, words of attributes.
 
 The line up to the cursor says what kind of word is wanted.  Values and their types are those of the last analysis, which
 may be older than the text.
@@ -56,7 +56,7 @@ class _CursorContext(NamedTuple):
 
 
 def completions(text: str, analysis: DocumentAnalysis | None, offset: int) -> tuple[Span, list[Completion]]:
-    """What may be written in the place of the word before the cursor, and that place."""
+    """Candidates for the word before the cursor, and the place of that word."""
     start = text.rfind("\n", 0, offset) + 1
     match = _WORD.search(text, start, offset)
     word = Span(match.start() if match else offset, offset)

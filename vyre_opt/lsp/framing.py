@@ -19,7 +19,7 @@ _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*$", re.IGNORECASE 
 
 
 class NoHeader(Exception):
-    """What comes is no header, so that nobody knows where a message begins."""
+    """The input is no header, so the start of the message is unknown."""
 
 
 def messages(read: Callable[[int], bytes], most: int) -> Iterator[bytes | None]:

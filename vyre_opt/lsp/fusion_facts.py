@@ -1,4 +1,4 @@
-"""What the fusing passes decide about a text, each buffer and each launch, with their reasons.
+"""Decisions of the fusing passes on a text, for each buffer and each launch, with their reasons.
 
 The passes run on a module of their own, in which type parameters are the types that they are by default.  `decode_scan_fuse` sees the programs as they are written, and `launch_fusion` the
 pipelines; then `decode_scan_fuse` sees what became of them.
@@ -24,7 +24,7 @@ _PIPELINES = ("decode_scan_fuse", "launch_fusion,decode_scan_fuse")
 
 @lru_cache(maxsize=4)
 def _remarks(text: str) -> tuple[tuple[Remark, ...], ...]:
-    """Those of each of the pipelines, of a text that verifies."""
+    """Remarks on each of the pipelines of a text that verifies."""
     runs = []
     for passes in _PIPELINES:
         module = parse_source(Source(text))
@@ -78,7 +78,7 @@ def _is_joined(remark: Remark, text: str, pipeline: str, line: Span) -> bool:
 
 @lru_cache(maxsize=4)
 def _launches(text: str, pipeline: str) -> tuple[int, ...]:
-    """Where the launches of a pipeline begin, in the order of their numbers in remarks."""
+    """Starts of the launches of a pipeline, in the order of their numbers in remarks."""
     module = parse_source(Source(text))
     stages = module.pipelines[pipeline].stages if pipeline in module.pipelines else []
     return tuple(stage.loc.start if stage.loc is not None else -1 for stage in stages)

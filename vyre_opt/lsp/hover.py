@@ -1,4 +1,4 @@
-"""What is known of the thing under the cursor, as Markdown."""
+"""Facts about the name under the cursor, as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a name is defined and used, and what it may be called instead."""
+"""Definitions and uses of names, and renaming."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RenameError(Exception):
 
 
 class Name(NamedTuple):
-    """What a place in a text names: `text` is the name with its sign, `span` the place.
+    """Name at a place in a text: `text` is the name with its sign, `span` the place.
 
     `definitions` and `uses` are all the places that name the same.
     """
@@ -64,7 +64,7 @@ def places(name: Name, with_definitions: bool = True) -> list[Span]:
 
 
 def rename(text: str, name: Name, new: str) -> list[tuple[Span, str]]:
-    """What to write where, for something to have a new name, with or without its sign.
+    """Edits that give a symbol or value a new name, with or without its sign.
 
     Raises RenameError if that is no name, or one that would mean something else as well.
     """

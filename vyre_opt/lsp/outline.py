@@ -1,4 +1,4 @@
-"""What a text declares, as a tree, and which of its lines fold."""
+"""Outline of a text: its declarations as a tree, and the lines that fold."""
 
 from __future__ import annotations
 

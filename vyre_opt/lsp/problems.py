@@ -50,7 +50,7 @@ def _diagnostic(
 
 
 def _range(loc: Location | None, analysis: DocumentAnalysis) -> Span:
-    """Where a message is shown: of an op with blocks the first line alone."""
+    """Range of a message: for an op with blocks, its first line alone."""
     return Span(0, 0) if loc is None else _visible(analysis.span(loc), analysis.text)
 
 

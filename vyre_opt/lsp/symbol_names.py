@@ -1,4 +1,4 @@
-"""Which `@names` in a text are one symbol: an item, or a buffer, constant or parameter of one.
+"""Symbols of a text: the `@names` that mean one item, or one buffer, constant or parameter of an item.
 
 Read from the text alone, by the words around a name, so that it works while the text does not parse.
 """

@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 
 def items_of(text: str) -> tuple[Span, list[Span]]:
-    """What stands before the first item of a text, and its items.
+    """Text before the first item, and the items.
 
     An item begins with its keyword at the start of a line, and goes on to the next one.
     """

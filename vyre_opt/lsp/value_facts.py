@@ -1,4 +1,4 @@
-"""What the analyses know of a value and of an access: ranges, affine forms, the elements of a workgroup."""
+"""Facts of the analyses about a value or an access: ranges, affine forms, the elements of a workgroup."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def value_facts(program: Program, value: Value) -> Iterator[str]:
 
 
 def access_facts(program: Program, op: Op) -> Iterator[str]:
-    """What a load, a store or an atomic touches, and how many elements of it a workgroup."""
+    """Elements that a load, a store or an atomic touches, and how many of them a workgroup does."""
     for event in _footprints(program).events:
         if isinstance(event, MemoryAccess) and event.op is op:
             yield from _access(event)

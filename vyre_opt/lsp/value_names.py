@@ -1,4 +1,4 @@
-"""Which `%names` in the text of an item are one value.
+"""Values of an item's text: the `%names` that mean one value.
 
 Read from the text and its blocks alone, so that it works while the text does not parse.  A name means the innermost
 definition before it.  The results of an op with blocks are visible behind its last block; the counter and the iteration

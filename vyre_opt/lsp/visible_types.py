@@ -12,7 +12,7 @@ __all__ = ["offset_before", "types_of_values"]
 
 
 def offset_before(old: str, new: str, offset: int) -> int:
-    """Where in an older text the place at `offset` was, if one part of it has been replaced by another."""
+    """Offset in an older text of the place at `offset`, if one part of it has been replaced by another."""
     most = min(len(old), len(new))
     same = next((n for n in range(0, most, 1024) if old[n : n + 1024] != new[n : n + 1024]), most)
     while same < most and old[same] == new[same]:

@@ -193,4 +193,4 @@ APPROXIMATIONS: dict[str, Callable[..., Real]] = {
     "sqrt": _sqrt,
     "div": _div,
 }
-"""By the op's name."""
+"""Approximations by the op's name."""

@@ -293,7 +293,7 @@ class Bits(Node):
         return self._shift("lshr", amount)
 
     def arithmetic_shift(self, amount: int) -> Bits:
-        """To the right, with copies of the highest bit."""
+        """Shift to the right, with copies of the highest bit."""
         return self._shift("ashr", amount)
 
     def multiply_high(self, other: Bits) -> Bits:

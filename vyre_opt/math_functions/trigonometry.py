@@ -16,7 +16,7 @@ __all__ = ["cos", "cos_large", "sin", "sin_large", "tan", "tan_large", "where_la
 
 
 def _sine(r: Words) -> Words:
-    """As two words, for quotients."""
+    """Sine as two words, for quotients."""
     high, low = r
     square = high * high
     series = polynomial(square, coefficients.SIN[high.format.name])
@@ -35,7 +35,7 @@ def _cosine(r: Words) -> Words:
 
 
 def _sine_at(quadrant: Bits, r: Words) -> Real:
-    """In one word: the terms of `_sine` and `_cosine` that change less than a sixth of an ulp are left out."""
+    """Sine in one word: the terms of `_sine` and `_cosine` that change less than a sixth of an ulp are left out."""
     (high, low), name = r, r[0].format.name
     square = high * high
     half = 0.5 * square

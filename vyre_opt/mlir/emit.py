@@ -38,7 +38,7 @@ GLOBAL = "1"
 """The memory space of storage behind a bare pointer."""
 
 TILE_ALIGNMENT = 16
-"""Of workgroup memory in bytes.
+"""Alignment of workgroup memory in bytes.
 
 LLVM's passes take a variable of more than 16 bytes that has no alignment of its own to have this one, and join accesses
 that follow each other by it; its PTX declares such a variable with the alignment of one element.

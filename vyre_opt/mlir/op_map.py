@@ -1,4 +1,4 @@
-"""Which op of ours is one op of MLIR, for both directions.
+"""Ops of ours that are one op of MLIR, for both directions.
 
 A row is for an op at a class of types: i all integers, s signed, u unsigned, b bool, f floats, w f32 and f64.  Ops that
 have no row here are calls of helper functions (see helper_key.py), or have a form of their own: constants, accesses,

@@ -321,7 +321,7 @@ class _GpuModule:
             self.add_buffer(r, argument, replace(buffer, access=AccessMode.WORKGROUP))
 
     def declared(self, op: Any, word: str, text: str) -> Program:
-        """What a declaration of ours declares.  Raises NotReadable for a text that is none."""
+        """Parse a declaration of ours.  Raises NotReadable for another text."""
         whole = f"vyre 2\nprogram @p workgroup(1) {{\n{word} {text}\n}}\n"
         try:
             (program,) = parse_source(Source(whole, "<declaration>")).programs.values()
@@ -500,7 +500,7 @@ def _drop_unused_of(block: Block, speculative: set[Op], used: set[Value]) -> Non
 
 
 def _set_accesses(program: Program, undeclared: set[str]) -> None:
-    """What a kernel does with arguments of which no declaration says it, as the access of their buffers.
+    """Set the access of buffers that no declaration describes, by the kernel's own loads and stores.
 
     What it loads and stores, its caller may have written and may read: `live_in live_out`.
     """

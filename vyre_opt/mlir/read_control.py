@@ -155,7 +155,7 @@ def _for(r: Reader, op: Any, run: RunBlock) -> None:
 
 
 def _counter_type(r: Reader, op: Any, lower: Any, upper: Any, step: Any) -> DataType:
-    """What a counter's hint says, if all bounds are of that type; else u32 where all of them are, else a signed one."""
+    """Type of a counter: that of its hint if all bounds have it; else u32 where all of them have that, else a signed one."""
     if str(lower.type) != "index":
         return r.type_of(lower)
     text = text_attribute(op, "vyre.type")

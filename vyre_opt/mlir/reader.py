@@ -73,7 +73,7 @@ class Reader:
         return typed
 
     def set(self, result: Any, typed: TypedValue | Value) -> None:
-        """What a result of MLIR is; a value of ours is named like it."""
+        """Set the meaning of a result of MLIR; a value of ours takes its name."""
         if isinstance(typed, Value):
             typed = Plain(typed)
         if result.name_hint and isinstance(typed, Plain | Index) and typed.value.name == UNNAMED:

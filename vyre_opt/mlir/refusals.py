@@ -1,4 +1,4 @@
-"""What of a program MLIR has no counterpart for that mlir-opt 16 and 19 both read."""
+"""Features of a program without a counterpart in MLIR that mlir-opt 16 and 19 both read."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ATOMIC_NUMBERS", "HINTS", "PREDICATES", "WRONG", "ParsedModule", "parse_mlir"]
 
 WRONG = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-"""What Python raises where an op has other parts than its name says: the generic form takes any for any op."""
+"""Exceptions of Python for an op with other parts than its name says: the generic form takes any for any op."""
 
 Parse = Callable[[Any, Any], Any]
 """(class of the op, parser) -> the op."""
@@ -148,7 +148,7 @@ HINTS = {
     "cf": "make it structured first: mlir-opt --lift-cf-to-scf",
     "index": "write index arithmetic in the arith dialect",
 }
-"""What to do about an op, or about all ops of a dialect."""
+"""Remedies for an op, or for all ops of a dialect."""
 
 
 # --- the syntax of single ops
@@ -232,7 +232,7 @@ CAST_OPS = (
     "index_cast", "index_castui", "extui", "extsi", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui",
     "bitcast",
 )  # fmt: skip
-"""Those of xdsl are of scalars only."""
+"""Casts, defined here for vectors: those of xdsl take scalars only."""
 
 
 def _function_form(cls: Any, parser: Any) -> Any:
@@ -486,7 +486,7 @@ def _nvvm_ballot(cls: Any, parser: Any) -> Any:
 
 
 _ORDERINGS = ("not_atomic", "unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst")
-"""By the number that the generic form has for them; there is no 3."""
+"""Orders of atomics by their number in the generic form; there is no 3."""
 
 
 def _compare_exchange(cls: Any, parser: Any) -> Any:

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class NotReadable(Exception):
-    """What of a kernel is not read; `message` is "" for what follows from another error.  `help`: what to do."""
+    """A part of a kernel is not read; `message` is "" for a consequence of another error.  `help`: the remedy."""
 
     def __init__(self, message: str = "", help: str | None = None) -> None:
         super().__init__(message)

@@ -96,7 +96,7 @@ class _Eliminator:
 
     @cached_property
     def numbers(self) -> dict[Op, int]:
-        """Of the ops in program order; asked for before the first barrier is removed."""
+        """Numbers of the ops in program order, as they were before the first barrier is removed."""
         return {op: number for number, op in enumerate(self.program.walk())}
 
     def block(self, block: Block, is_whole: bool = False) -> None:
@@ -155,7 +155,7 @@ class _Eliminator:
 
 
 def _conflict(before: _Segment, after: _Segment) -> str:
-    """What a barrier orders, for the debug output."""
+    """Conflict that a barrier orders, for the debug output."""
     if before.is_open or after.is_open:
         return f"what is {'before' if before.is_open else 'after'} it goes beyond this block, or is atomic"
     shared = sorted(before.accesses.keys() & after.accesses.keys())

@@ -1,4 +1,4 @@
-"""What a pass has besides the module: analyses, the target, and where it says what it did and why."""
+"""Context of a pass besides the module: analyses, the target, and the remarks on decisions and their reasons."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class DebugOutput:
-    """Where the debug output of passes goes.  `passes`: those whose it is; None for all."""
+    """Debug output of passes.  `passes`: the passes that may write; None for all."""
 
     passes: frozenset[str] | None
     write: Callable[[str], None]
@@ -128,7 +128,7 @@ class PassContext:
         self.item = ""
 
     def programs(self, module: Module) -> Iterator[Program]:
-        """As `items`, for a pass that leaves functions alone."""
+        """Programs as `items` gives them, for a pass that leaves functions alone."""
         for program in list(module.programs.values()):
             if self._may_run(program):
                 self.item = program.name

@@ -309,7 +309,7 @@ class _Expander:
 
 
 def _users(stages: Sequence[Stage]) -> dict[int, Launch]:
-    """By the place of each fill, the launch that takes its buffer next, if it is the next stage that does."""
+    """Launch that takes the buffer of each fill, by the fill's place, if it is the next stage that uses the buffer."""
     users: dict[int, Launch] = {}
     latest: dict[str, Stage] = {}
     for at in range(len(stages) - 1, -1, -1):

@@ -306,7 +306,7 @@ class _Fuser:
         group: FusionGroup,
         names: Mapping[str, str],
     ) -> JoinPlan:
-        """What the group's program is made of.  `names`: what its buffers are called there."""
+        """Plan of the group's program.  `names`: names of its buffers there."""
 
         def named(buffers: Sequence[str]) -> tuple[str, ...]:
             return tuple(names[buffer] for buffer in buffers)
@@ -384,7 +384,7 @@ class _Fuser:
         sizes: Mapping[str, Extent | None],
         numbers: Mapping[str, int],
     ) -> Refusal | None:
-        """What is wrong with the program of a group, beside its launches as they are bound and regridded afresh.
+        """Return the first mistake in the program of a group, beside its launches as they are bound and regridded again.
 
         `sizes`: the lengths of the pipeline's buffers, see `lengths_by_size`; `numbers`: equal for lengths that are.
         """

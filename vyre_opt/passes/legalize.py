@@ -114,7 +114,7 @@ class Legalization(Pass):
 
 
 def _mixture(name: str, targets: Iterable[str], program: Program) -> str | None:
-    """What is wrong if a pass of some targets is to run on what one of another has lowered; None if nothing is."""
+    """Reason why a pass of some targets can't run on the result of another target's pass; None if it can."""
     lowered_for = program.lowered_for
     if lowered_for is None or lowered_for in targets:
         return None

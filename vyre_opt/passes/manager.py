@@ -246,7 +246,7 @@ def _of_input(module: Module, function: Callable[[Module], T]) -> T:
 
 
 def _errors(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
-    """What is wrong with a module.  The verifier relies on its structure.  `intact`: items that verified, and are the same."""
+    """Errors of a module.  The verifier relies on its structure.  `intact`: items that verified and have not changed."""
     wrong = check_structure(module, intact)
     return wrong or [d for d in verify(module, warns=False, intact=intact) if d.severity == "error"]
 

@@ -59,7 +59,7 @@ class ModuleState:
         return not changed and module.order == self.order and _names(module) == self.names
 
     def intact(self, module: Module) -> Collection[Item]:
-        """Behind `is_same`: the items that verified and are the same, but none where a function is gone that they may call."""
+        """Items behind `is_same` that verified and have not changed; none where a function is gone that they may call."""
         funcs = [item for item in self.items if isinstance(item, Func)]
         has_all = all(module.funcs.get(func.name) is func for func in funcs)
         return self.items if self.is_verified and has_all else ()

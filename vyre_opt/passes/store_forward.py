@@ -113,7 +113,7 @@ class _Elements(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _KnownValue:
-    """What an element holds, and the load or store that says so."""
+    """Known value of an element, and the load or store that shows it."""
 
     value: Value
     source: Op

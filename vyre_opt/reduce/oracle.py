@@ -35,7 +35,7 @@ class InterestingnessTest(Protocol):
 
 
 class OutOfTests(Exception):
-    """As many tests have run as may."""
+    """Error for the end of the tests that may run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _NODES = {
 
 
 def instructions(program: Program) -> int:
-    """Of one invocation that goes the longer way at each branch, through loops as often as is known, at least once."""
+    """Estimated instructions of one invocation, which goes the longer way at each branch, and through loops as often as is known, at least once."""
     return _block(program.body)
 
 

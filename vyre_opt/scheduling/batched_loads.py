@@ -53,7 +53,7 @@ from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips, op
 __all__ = ["batch_loads", "iterations"]
 
 BYTES = 32
-"""That a lane has on their way, where the loop is long enough."""
+"""Bytes that a lane has in flight where the loop is long enough."""
 MOST = 8
 """Iterations that load at once, at most."""
 ROW_BYTES, MOST_OF_ROWS = 256, 64
@@ -65,7 +65,7 @@ _PRODUCT = (
     "`total += a[i:i+64, k:k+32] @ b[k:k+32, j:j+64]` in Python, slice_dot in a text, or kernels.matmul(a, b)"
 )
 MAX_OPS = 512
-"""That may stand in the place of one loop."""
+"""Most ops that may replace one loop."""
 
 
 def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None], waits: bool = False) -> int:

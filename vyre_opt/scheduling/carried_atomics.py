@@ -36,7 +36,7 @@ __all__ = ["carry_atomics"]
 
 @dataclass(frozen=True)
 class _Element:
-    """What atomics of one name combine into."""
+    """Element that atomics of one name combine into."""
 
     name: str
     buffer: str

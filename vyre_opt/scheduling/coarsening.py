@@ -44,7 +44,7 @@ from ..ir.types import DataType
 __all__ = ["access_axes", "coarsen", "coarsen_refusal"]
 
 MAX_OPS = 2048
-"""Of a coarse program, at most: what LLVM takes to compile grows with it."""
+"""Most ops of a coarse program: LLVM's compile time grows with them."""
 
 _IDS = ("global_id", "local_id")
 
@@ -97,7 +97,7 @@ def access_axes(program: Program) -> dict[Op, str]:
 
 
 def _step(terms: Terms, varying: set[Value], axis: str) -> int | None:
-    """By how much the sum of terms grows from neighbour to neighbour; None where that is not known."""
+    """Step of the sum of terms from neighbour to neighbour; None where that is unknown."""
     total = 0
     for term, coefficient in terms:
         if term in (("global_id", axis), ("local_id", axis)):
@@ -240,7 +240,7 @@ def _exists(emit: OpEmitter, group: Value, groups: Value) -> Value:
 
 
 def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value]:
-    """Where an invocation stands in its workgroup, see `Neighbours.place`."""
+    """Place of an invocation in its workgroup; see `Neighbours.place`."""
     if by.tile is None:
         return {
             axis: emit.identity("local_id", "lane", axis) for axis, n in (("x", by.x), ("y", by.y)) if n > 1

@@ -36,14 +36,14 @@ __all__ = ["Row", "keep_loads", "rows", "trips"]
 WORDS = 64
 """Registers that hold what a lane keeps, at most: with as many others, 512 lanes share the 65,536 of a multiprocessor."""
 REGISTERS, OTHERS = 1 << 16, 64
-"""Of a multiprocessor, and those that a lane has beside what it keeps."""
+"""Registers of a multiprocessor, and registers of a lane besides those of the kept elements."""
 AHEAD = 8
 """Iterations whose loads stand before what is computed of the first of them, where they are not kept."""
 MAX_OPS = 3072
-"""That may stand in the place of the loops over one row."""
+"""Most ops that may replace the loops over one row."""
 
 Key = int
-"""What an op of a loop computes, as a function of the counter and of values outside: one number, equal results."""
+"""Result of an op of a loop as a function of the counter and of outer values: one number means equal results."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Row:
 
     @property
     def ops(self) -> int:
-        """Of an iteration of all loops, and what they become beside them."""
+        """Ops of an iteration of all loops, and of the code that surrounds them."""
         return sum(4 + sum(1 for _ in loop.regions[0].walk()) for loop in self.loops)
 
 
@@ -355,7 +355,7 @@ class _WrittenOut:
         return carried, {key: [mapping[result] for mapping in maps] for result, key in given.items()}
 
     def counters(self, loop: Op, out: list[Op]) -> tuple[list[Value], Value | None]:
-        """Of all iterations, and whether the last one is there; None where it is sure.  None wraps around: there is a first
+        """Counters of all iterations, and whether the last one runs; None where that is sure.  No counter wraps around: there is a first
         iteration, and the upper bound is at most `count` steps."""
         lower, upper, step = bounds(loop)
         assert isinstance(step, int)

@@ -47,13 +47,13 @@ MOST = 8
 MOST_ALONG_Y = 4
 """Neighbours along y that become one, at most, and of those along x where others are along y."""
 TILES = ((4, 8), (8, 4), (16, 2))
-"""Where lanes of a subgroup may stand, so that neighbours along both axes are in it, best first."""
+"""Tiles of lanes of a subgroup in which neighbours along both axes are together, best first."""
 LOADS = 2
 """Vectors that an invocation loads of a buffer, at most, so that what it stores is one as well: stores of a few bytes take
 longer (10^8 elements on an H200: f32 to u8 126 us by 4 and 116 by 8, f32 to bf16 147 and 140, f64 to f32 286 by 2 and 276 by 4), and
 stores of two vectors leave gaps between lanes (u8 to f32 128 us by 4, 197 by 8)."""
 MOST_OPS = 512
-"""Of a program, times its neighbours: one with more computes so much for each access that vectors gain nothing."""
+"""Most ops of a program, times its neighbours: with more, arithmetic for each access leaves vectors nothing to gain."""
 BLOCKS = ((2, 112), (4, 168))
 """Blocks of neighbours that an invocation has, from so many instructions for each on: with one, memory waits for arithmetic
 from there on.  (10^8 elements of f32 on an H200, 4 a block, with 28, 40, 48 and 64 dependent fma's each: 197, 226, 241 and
@@ -65,8 +65,8 @@ MOST_INSTRUCTIONS = 1536
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
 INVOCATIONS, INVOCATIONS_OF_BLOCKS = RESIDENT // 2, 4 * RESIDENT
-"""Of a multiprocessor, at least, that a coarse launch leaves, by one block of neighbours and by several: those that begin last
-leave some multiprocessors idle, so of long ones there are more than are held at a time."""
+"""Least invocations of a multiprocessor that a coarse launch leaves, with one block of neighbours and with several: the last
+workgroups leave some multiprocessors idle, so a launch of long ones needs more of them than run at a time."""
 MOST_TOGETHER = 8
 """Workgroups of one subgroup that become one, at most."""
 WIDE = 4

@@ -1,4 +1,4 @@
-"""What a launch asks of the machine: bytes of memory, arithmetic, and how many bytes a lane has on their way.
+"""Work of a launch: bytes of memory, arithmetic, and bytes that a lane has in flight.
 
 Bytes are those of the elements that the launch touches, each counted once: what memory must move if caches keep the rest.
 They, and the arithmetic, are of the program as it was written; how it loads is that of the program that runs.

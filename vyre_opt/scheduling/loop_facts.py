@@ -1,4 +1,4 @@
-"""What rewrites of loops ask: which loops there are, how many iterations they have at most, whether invocations meet."""
+"""Facts for rewrites of loops: the loops, the most iterations of each, and whether invocations meet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def op_numbers(program: Program) -> dict[Op, int]:
 
 
 def known_shapes(program: Program, shapes: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
-    """By the name of each buffer.  `shapes`: of the bound ones in a launch, with extents of None where they are open."""
+    """Shape of each buffer by name.  `shapes`: shapes of the bound ones in a launch, with None for open extents."""
     return {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
 
 

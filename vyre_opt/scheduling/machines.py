@@ -1,4 +1,4 @@
-"""What machines can move and compute at most, as their vendors say, and which of the two a launch waits for.
+"""Peaks of machines, as their vendors state them: bytes and operations a second, and the one that limits a launch.
 
 Figures are of the data sheets of NVIDIA, without sparsity; of the CPU the bandwidth is that of a copy, and no peak is known.
 """
@@ -86,7 +86,7 @@ def copying_machine(bytes_per_s: float, threads: int) -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a launch waits for on a machine at least: `unit` is memory, or what computes; for so many seconds."""
+    """Lower bound of a launch's time on a machine: `unit` is memory, or the unit that computes, for so many seconds."""
 
     unit: str
     seconds: float

@@ -39,7 +39,7 @@ from ..rewriting.walker import Walker
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 
 MAX_PRIVATE_BYTES = 1 << 14
-"""Of the copies of a workgroup: eight such workgroups fit a multiprocessor."""
+"""Most bytes of a workgroup's copies: eight such workgroups fit a multiprocessor."""
 
 _NO_BUFFER = (
     "has no buffer of one dimension and of a known length with which it does nothing but one relaxed atomic at unsigned "

@@ -25,7 +25,7 @@ from .units import Tile, Units
 __all__ = ["CopiesAhead"]
 
 MOST_AHEAD = 1 << 31
-"""From a counter to that of the last round that is copied."""
+"""Bound of the distance from a counter to that of the last round that is copied."""
 
 
 @dataclass(frozen=True)

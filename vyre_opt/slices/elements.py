@@ -64,7 +64,7 @@ class Elements:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed in it is not known behind it."""
+        """Scope of a block: values computed in it are unknown behind it."""
         self.known.append({})
         yield
         self.known.pop()
@@ -81,7 +81,7 @@ class Elements:
     # --- layouts ---------------------------------------------------------------------------------
 
     def layout(self, node: Node) -> Layout | None:
-        """Where the elements of a slice are held; None for one that a loop goes along."""
+        """Layout of the elements of a slice; None for one that a loop goes along."""
         layout = self.known_layout(node)
         if layout is None or None not in node.dtype.extents or self.own_layout(node) is not None:
             return layout
@@ -96,7 +96,7 @@ class Elements:
         return self.layout_of(numbers)
 
     def own_layout(self, node: Node) -> Layout | None:
-        """That of a slice which is held already, or made of one; None for one that its extents give a layout."""
+        """Layout of a slice that is held already, or is made of such a one; None for one that its extents give a layout."""
         return node.layout.by_lanes if isinstance(node, Held) else self.layouts.get(node)
 
     def layout_of(self, extents: Sequence[int]) -> Layout:
@@ -166,7 +166,7 @@ class Elements:
         return self.remembered(("row in band", shift), lambda: self.b.shr(self.b.lane_id(), shift))
 
     def first_row(self, layout: Layout) -> Value:
-        """Of an invocation's first group."""
+        """First row of an invocation's first group."""
         if layout.bands == 1:
             return self.lane_of_rows(layout.column_lanes)
         band = self.band(layout.rows // layout.bands)
@@ -185,7 +185,7 @@ class Elements:
         )
 
     def first_column(self, layout: Layout) -> Value:
-        """Of an invocation's first group."""
+        """First column of an invocation's first group."""
         if layout.column_lanes == self.lanes and layout.width == self.neighbours:
             return self.first
         lane = self.lane_of_columns(layout.column_lanes)
@@ -196,7 +196,7 @@ class Elements:
 
     @contextmanager
     def by_owners(self, layout: Layout) -> Iterator[None]:
-        """Where one of the invocations does it that hold the same elements."""
+        """Block for one of the invocations that hold the same elements."""
         copies: list[Value] = []
         if layout.rows == 1 and layout.row_lanes > 1:
             copies.append(self.lane_of_rows(layout.column_lanes))
@@ -339,7 +339,7 @@ class Elements:
         return replace(group, inside=inside, whole=whole, is_whole=group.width == 1)
 
     def is_below(self, index: Value, length: Value) -> Value:
-        """Of an index that has wrapped around if it is before the first element."""
+        """Whether an index is below a bound; an index before the first element has wrapped around, and is not."""
         unsigned = DataType.U64 if index.type.bits == 64 else DataType.U32
         return self.b.lt(self.cast(index, unsigned), self.cast(length, unsigned))
 

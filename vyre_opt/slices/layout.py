@@ -46,7 +46,7 @@ class Layout:
 
     @classmethod
     def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
-        """That of a slice of such extents, unless it comes from one of more extents."""
+        """Layout of a slice of such extents, unless it comes from one of more extents."""
         rows, columns = (1, *extents)[-2:]
         column_lanes = 1
         while column_lanes < lanes and column_lanes * neighbours < columns:

@@ -44,7 +44,7 @@ _IDS = {
     "global_size": "num_workgroups",
 }
 _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "num_subgroups": 1}
-"""What the only invocation of a workgroup is told."""
+"""Ids and sizes in a workgroup of one invocation."""
 ALIGNED = 1024
 """Bytes that a buffer of workgroup memory begins at a multiple of, at most."""
 
@@ -179,7 +179,7 @@ class _Lowering:
         return new
 
     def id_of(self, name: str, axis: str) -> Value:
-        """Of the workgroups as they are written, of which several that share a row are one."""
+        """Id of the workgroup as it is written; several workgroups that share a row have one."""
         value: Value = getattr(self.b, name)(axis)
         return self.b.div(value, self.workgroups) if axis == "x" and self.workgroups > 1 else value
 
@@ -324,7 +324,7 @@ class _Lowering:
     # --- slices --------------------------------------------------------------------------------------
 
     def extents(self, op: Op, dtype: DataType, indices: Sequence[Value]) -> list[Extent]:
-        """Of a slice of a buffer from some indices on."""
+        """Extents of a slice of a buffer from some indices on."""
         shape = self.b.program.buffers[op.attrs["buffer"]].shape
         first = len(shape) - len(dtype.extents)
         return [
@@ -337,7 +337,7 @@ class _Lowering:
         return self.elements.wide([self.of(v) for v in op.indices], len(dtype.extents))
 
     def rest(self, op: Op, dimension: int, start: Value) -> Extent:
-        """What is left of a dimension of a buffer from an index on."""
+        """Elements of a dimension of a buffer from an index on."""
         b, name, begin = self.b, op.attrs["buffer"], constant_value(start)
         total = b.program.buffers[name].shape[dimension]
         if total is not None and begin is not None and begin <= total:
@@ -474,7 +474,7 @@ class _Lowering:
             self.values[op.result] = neutral
 
     def kept_extents(self, op: Op, node: Node) -> list[Extent]:
-        """Those of the result of a reduction that is a slice."""
+        """Extents of the result of a reduction that is a slice."""
         extents = [e for k, e in enumerate(node.extents) if k != op.attrs["axis"]]
         if len(op.result.type.extents) == len(node.extents):
             extents.insert(op.attrs["axis"], self.fixed(1))
@@ -525,7 +525,7 @@ class _Lowering:
         return Group(b, None, positions, inside, is_whole=False)
 
     def layout(self, op: Op, node: Node) -> Layout | None:
-        """Where an op finds the elements of a slice; None for a row that a loop goes along."""
+        """Layout in which an op finds the elements of a slice; None for a row that a loop goes along."""
         layout = self.elements.layout(node)
         return self.elements.held_layout(op, node) if layout is None and len(node.extents) > 1 else layout
 
@@ -602,7 +602,7 @@ class _Lowering:
             self.put(op, indices, group, self.elements.of(node, group))
 
     def check_places(self, node: Node, op: Op, indices: Sequence[Value]) -> None:
-        """Of a slice that is loaded while it is stored: what is overwritten was each element's own."""
+        """Check a slice that is stored while it is loaded: each element overwrites its own place alone."""
         for each in loads(node):
             if each.buffer != op.attrs["buffer"]:
                 continue
@@ -654,7 +654,7 @@ def _contested(body: Block) -> set[str]:
 
 
 def _last_uses(program: Program) -> Mapping[Value, int]:
-    """Of each slice, the number of the last op that needs its elements, directly or by way of others."""
+    """Number of the last op that needs the elements of each slice, directly or by way of others."""
     ops, uses = [*program.walk()], dict[Value, int]()
     for number in range(len(ops), 0, -1):
         op = ops[number - 1]

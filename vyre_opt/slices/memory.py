@@ -45,7 +45,7 @@ class Memory:
         return name
 
     def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
-        """What the first invocation computes, in all of them, and seen to be the same for all."""
+        """Value that the first invocation computes, known to be the same in all of them."""
         b, place = self.b, self.of("handed", dtype, 1)
         b.barrier()
         with b.if_(b.eq(b.local_id("x"), 0)):

@@ -97,7 +97,7 @@ class Held(Node):
 
 
 def loads(node: Node) -> Iterator[Loaded]:
-    """What a slice is loaded from."""
+    """Loads that a slice depends on."""
     return (each for each in made_of(node) if isinstance(each, Loaded))
 
 

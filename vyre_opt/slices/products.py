@@ -43,7 +43,7 @@ class _Product:
         self.columns = [b.min(place, layout.columns - 1) if is_partial else place for place in places]
 
     def values(self, totals: Sequence[Value] | None) -> dict[tuple[int, int], Sequence[Value]]:
-        """Of each place, added to the totals of all places in order."""
+        """Values of each place, added to the totals of all places in order."""
         b, width = self.b, self.layout.width
         step = GROUP if self.depth % GROUP == 0 else 1
         zero = b.const(-0.0 if self.element.is_float else 0, self.element)

@@ -50,7 +50,7 @@ class Scan:
         return up_to
 
     def from_left(self, groups: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
-        """What is left of each group combined with its elements."""
+        """Combine the total left of each group with its elements."""
         before, totals = [], []
         for group in groups:
             total = self.over_lanes(group[-1], self.in_subgroup)

@@ -45,9 +45,9 @@ HELD_OF_PRODUCTS = HELD | {128: 32}
 
 UNITS = ("none", "subgroups", "warpgroups")
 DEPTH = 16
-"""Of a product of two matrices: a factor has a multiple of it."""
+"""Multiple that the extents of a factor have in a product of two matrices."""
 PAD_BYTES = 16
-"""By which lines of a tile are longer than they need be, so that 8 of them lie in different banks."""
+"""Bytes that pad the lines of a tile, so that 8 of them lie in different banks."""
 PANEL = 64
 """Elements of the lines in which warpgroups read a right factor, which needs no pad."""
 STRIP_PAD = 4
@@ -189,7 +189,7 @@ def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
 
 
 def _shared(schedule: SliceSchedule, longest: int, rows: int, processors: int) -> SliceSchedule:
-    """As many workgroups a row as hold it, and give all multiprocessors work; the schedule itself where one is enough."""
+    """Schedule with as many workgroups a row as hold it and occupy all multiprocessors; the schedule itself where one is enough."""
     most = FOLDED // (MANY * schedule.neighbours)
     neighbours = schedule.neighbours if longest <= MANY * most * SHARES[most] else 1
     most, workgroups = FOLDED // (MANY * neighbours), 1

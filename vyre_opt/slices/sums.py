@@ -53,7 +53,7 @@ class Fold:
     # --- along rows ------------------------------------------------------------------------------
 
     def along_rows(self, groups: Sequence[Row], layout: Layout) -> Value:
-        """Of a lane's groups of one row, all of them, in each lane of the row."""
+        """Combine all of a lane's groups of one row; each lane of the row gets the result."""
         lanes = 1 if layout.columns == 1 else layout.column_lanes
         if layout.width == 1:
             return self.across(groups, 0, lanes)[0]
@@ -67,13 +67,13 @@ class Fold:
     # --- down columns ----------------------------------------------------------------------------
 
     def down_columns(self, rows: Sequence[Row], layout: Layout) -> list[Value]:
-        """Of a lane's elements of its rows, the sums of columns, in each lane of them."""
+        """Combine a lane's elements of its rows into sums of columns, in each lane of them."""
         return self.across(rows, _bits(layout.column_lanes), 1 if layout.rows == 1 else layout.row_lanes)
 
     # --- what both are made of ----------------------------------------------------------------------
 
     def across(self, rounds: Sequence[Row], first: int, count: int) -> list[Value]:
-        """Of rounds of elements whose neighbours are in other lanes, so many of them, told apart by bits from `first` on."""
+        """Combine rounds of elements whose neighbours are in other lanes, told apart by bits from `first` on."""
         lanes, sums = _bits(count), self.folded(rounds, count)
         parted: list[int] = []
         for bit in range(2):
@@ -116,7 +116,7 @@ class Fold:
         return sums + [[self.neutral()] * len(sums[0]) for _ in range(count - len(sums))]
 
     def halves(self, values: Row) -> Value:
-        """As many values as a power of two, from the highest bit of their number down."""
+        """Combine a power of two of values, from the highest bit of their number down."""
         while len(values) > 1:
             half = len(values) // 2
             values = self.each(values[:half], values[half:])
@@ -180,5 +180,5 @@ class Fold:
 
 
 def _bits(lanes: int) -> int:
-    """Of the numbers of so many lanes."""
+    """Bits that number the lanes."""
     return lanes.bit_length() - 1

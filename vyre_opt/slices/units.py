@@ -25,7 +25,7 @@ from .schedule import DEPTH, SliceSchedule, factor_tile, is_for_units
 __all__ = ["Tile", "Units"]
 
 PIECE_BYTES = 16
-"""What an invocation copies at a time, at most."""
+"""Bytes that an invocation copies at a time, at most."""
 LEAST_COPIED = 4
 """Bytes of a copy, at least, which lie at a multiple of as many."""
 UNROLLED = 16
@@ -295,7 +295,7 @@ class _Pieces:
                     self.move_elements(place, at, width)
 
     def move_elements(self, place: Sequence[Value], at: Sequence[Value], width: Value) -> None:
-        """Those of a piece that are inside."""
+        """Copy the elements of a piece that are inside the matrix."""
         b, elements = self.elements.b, self.elements
         for k in range(self.piece):
             column = elements.moved_by(place[-1], k)

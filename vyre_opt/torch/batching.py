@@ -22,7 +22,7 @@ BatchRule = Callable[..., Tensor | None]
 
 
 def rule_of(operator: Callable[..., Any], rule: BatchRule | None = None) -> Callable[..., Any]:
-    """What `torch.library.register_vmap` takes for an operator: a rule, and a call for each item where there is none."""
+    """Return the vmap rule of an operator for `torch.library.register_vmap`: a rule, or a call for each item where there is none."""
 
     def batched(info: Any, in_dims: Any, *arguments: Any) -> Any:
         results = None if rule is None else rule(in_dims, *arguments)

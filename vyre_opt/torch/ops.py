@@ -32,7 +32,7 @@ _LIBRARY = torch.library.Library("vyre", "FRAGMENT")
 _is_grad_enabled = torch.is_grad_enabled
 _is_forward_enabled = torch._C._is_fwd_grad_enabled
 _BelowAutograd = torch._C._AutoDispatchBelowAutograd
-"""In this context an operator goes to its kernel, not to autograd: torch's own way, as `register_autograd` does."""
+"""Context in which an operator goes to its kernel, not to autograd, as torch's `register_autograd` does."""
 
 
 class Operator:
@@ -160,4 +160,4 @@ _KERNELS = map(named_kernel, sorted(NAMED_KERNELS))
 OPERATORS = {
     operator.name: operator for operator in (Operator(kernel) for kernel in _KERNELS if kernel.operator)
 }
-"""By the names of the functions in `vyre_opt.kernels`."""
+"""Operators by the names of the functions in `vyre_opt.kernels`."""

@@ -35,7 +35,7 @@ class ProgramSignature(Protocol):
 
 
 class CompiledProgram(Protocol):
-    """What `vyre_opt.compile` returns, as far as an operator needs it."""
+    """Result of `vyre_opt.compile`, as far as an operator needs it."""
 
     @property
     def signature(self) -> Any: ...  # a ProgramSignature, which checkers do not see in a cached_property

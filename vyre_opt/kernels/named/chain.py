@@ -86,7 +86,7 @@ class Chain(NamedKernel):
         return [numbers(rng, acc), np.concatenate(cores)]
 
     def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
-        """Of a vector and each core in an array of its own, in one launch where that is faster."""
+        """Chain a vector through cores in arrays of their own, in one launch where that is faster."""
         acc, *cores = arrays
         element, ranks = element_type(acc, "acc", self.row.roles[0].types), [acc.count]
         for number, core in enumerate(cores):

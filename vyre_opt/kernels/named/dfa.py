@@ -15,7 +15,7 @@ from .kernel import LANES, Array, NamedKernel, factors
 
 _factors = partial(factors, k.DfaSchedule)
 _CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)
-"""Of an odd number of words."""
+"""Bytes of a chunk, each an odd number of words."""
 
 
 class Dfa(NamedKernel):

@@ -112,7 +112,7 @@ class Embedding(NamedKernel):
         return k.EmbeddingShape(p, q, r[:-1]), accepted[0]
 
     def call(self, device: TargetDevice, arrays: Sequence[OperandLike], dtype: str | None = None) -> Call:
-        """Of each core in an array of its own, and indices: of any integer type on a GPU, elsewhere checked and u32."""
+        """Look up rows in cores of an array each; indices have any integer type on a GPU, and are checked and u32 elsewhere."""
         *cores, indices = arrays
         shape, element = self.table(cores, dtype)
         checked = None

@@ -1,4 +1,4 @@
-"""What a named kernel declares: `NamedKernel`, of which each has a subclass in a file of its own."""
+"""Declarations of named kernels: `NamedKernel`, with a subclass in a file of its own for each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BY_NAME = {
 }
 
 KERNELS: dict[str, NamedKernel] = {}
-"""Those whose files are imported; see `named.named_kernel`."""
+"""Kernels whose files are imported; see `named.named_kernel`."""
 
 
 class OperandLike(Protocol):
@@ -142,7 +142,7 @@ class NamedKernel:
     # --- the function on arrays
 
     def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
-        """What the function on arrays comes to.  Raises ValueError for arrays that do not fit.
+        """Call of the function on arrays.  Raises ValueError for arrays that do not fit.
 
         `options`: the name of the element type, if anything.
         """

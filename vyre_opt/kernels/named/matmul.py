@@ -76,7 +76,7 @@ class Matmul(NamedKernel):
     def reference(
         self, a: Array, b: Array, bias: Array | None = None, *, depth: int, columns: int, activation: int = 0
     ) -> Array:
-        """In f64."""
+        """Reference product in f64."""
         import numpy as np
 
         if depth < 1 or len(a) % depth:
@@ -99,7 +99,7 @@ class Matmul(NamedKernel):
         dtype: str | None = None,
         result: str | None = None,
     ) -> Call | Steps:
-        """Of stacks of matrices and vectors, too, whose sizes are runtime scalars but on matrix units."""
+        """Multiply matrices, vectors and stacks; their sizes are runtime scalars except on matrix units."""
         a, b, *rest = arrays
         element = element_type(a, "a", self.row.roles[0].types, dtype)
         element_type(b, "b", (element,), dtype)
@@ -172,7 +172,7 @@ def _product(
 
 
 def _multiple(size: int, problem: k.MatmulProblem) -> int:
-    """What the code for a size may rely on, of few kinds, so that few are compiled."""
+    """Divisor that the code for a size may rely on; the divisors are few, so that few codes are compiled."""
     return problem.vector if size % problem.vector == 0 else 1
 
 

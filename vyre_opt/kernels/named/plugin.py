@@ -16,7 +16,7 @@ __all__ = ["PluginKernel"]
 
 class PluginKernel(NamedKernel):
     def expand(self, r: ExpansionRequest) -> Expansion:
-        """What the function of the other package builds, with its ops expanded.  Raises PluginError for a wrong one."""
+        """Build the program of another package's function, with its ops expanded.  Raises PluginError for a wrong one."""
         from ...rewriting.expansion import expand_ops
 
         build = OPS[r.kernel].expansion

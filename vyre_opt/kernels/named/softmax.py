@@ -54,13 +54,13 @@ class Softmax(NamedKernel):
         return Expansion(program, schedule, grid, scratch, general=general)
 
     def _general(self, rows: int, columns: int, element: DataType, target: str) -> Expansion:
-        """By code for any number of columns."""
+        """Call of the code for any number of columns."""
         schedule = k.general_softmax_schedule(columns, target)
         grid = k.softmax_grid(schedule, rows)
         return Expansion(softmax(None, element, schedule), schedule, grid, {"row": columns}, ("row",))
 
     def reference(self, x: Array, columns: int) -> Array:
-        """In f64."""
+        """Reference softmax in f64."""
         import numpy as np
 
         if columns < 1 or len(x) % columns:

@@ -22,7 +22,7 @@ class SoftmaxStep(NamedKernel):
         return Expansion(r.build(k.softmax_step, schedule), schedule, grid)
 
     def reference(self, x: Array) -> Array:
-        """In u64, which holds the sum of 2^32 elements."""
+        """Reference in u64, which holds the sum of 2^32 elements."""
         import numpy as np
 
         wide = x.astype(np.uint64)

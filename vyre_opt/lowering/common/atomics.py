@@ -1,4 +1,4 @@
-"""What holds for atomics on every target."""
+"""Rules of atomics on every target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lowering takes for proven: accesses that are not checked, and divisions and shifts without a guard.
+"""Proven facts that the lowering relies on: accesses without a check, divisions and shifts without a guard.
 
 Each has a certificate, as data.
 

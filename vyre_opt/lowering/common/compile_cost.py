@@ -1,4 +1,4 @@
-"""What it costs to compile a program, estimated op by op, and the ceiling that it is held to before it is lowered.
+"""Estimated cost of compiling a program, op by op, and the ceiling that it must stay below.
 
 The tables were measured by programs of some hundred times one op after the other, at the default level on two cores of an
 EPYC (`python bench/compile_cost.py`).  For the cpu an op stands for 32 lanes, and for what a CPU has no vector instructions for
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 DEFAULT_CEILING = 10_000
-"""In milliseconds, for a program with the functions that it calls."""
+"""Ceiling in milliseconds, for a program with the functions that it calls."""
 
 LONG_VECTOR = 8
 """Elements from which on a vector is kept in memory."""

@@ -76,7 +76,7 @@ def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType,
 
 
 def _lanes_to_int(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
-    """By the instructions of vector units, of numbers that were brought into the range before: LLVM takes lanes apart where it
+    """Convert by instructions of vector units, after bringing the numbers into range: LLVM takes lanes apart where it
     saturates itself."""
     element, kind, flags = carrier(source), shape.type(source), shape.of("i1")
     low, high = int_range(target)

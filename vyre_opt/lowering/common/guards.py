@@ -1,4 +1,4 @@
-"""Which ops need guards, against operands for which LLVM's instructions are undefined or a machine's do something else.
+"""Ops that need guards, against operands for which LLVM's instructions are undefined or a machine's do something else.
 
 The ranges of operands show that none is needed for
 

@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Legality:
-    """What a program is made legal for.
+    """Target and options that a program is made legal for.
 
     `target`: cpu or cuda.  `bounds`: what becomes of an access that is not proven in bounds: none, clamp or trap.
     `has_warpgroups`: whether the target multiplies by warpgroups.  `zero_memory`: whether workgroup memory that no
@@ -71,7 +71,7 @@ REFUSED: Mapping[str, tuple[Feature, ...]] = {
     "matrix_fragments": (_DIMENSIONS,),
     "zero_tiles": (_DIMENSIONS, _MATRICES),
 }
-"""What a program may not have where a rewrite is to run; all take calls, regions and prints."""
+"""Features that a program may not have when a rewrite runs; all rewrites take calls, regions and prints."""
 
 LOWERING = frozenset({"warpgroups", "row_major", "matrix_fragments"})
 """The rewrites that leave what no text has (see ir/lowered_ops.py)."""
@@ -99,7 +99,7 @@ class Rewrite:
     def run(
         self, program: Program, module: Module | None, legality: Legality
     ) -> tuple[Program, Module | None]:
-        """As `apply`, and the program says for which target it is lowered."""
+        """Run `apply`, and note in the program for which target it is lowered."""
         if not self.is_for(legality):
             return program, module
         legal, module = self.apply(program, module, legality)

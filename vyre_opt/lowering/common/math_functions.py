@@ -26,7 +26,7 @@ _SCALEF_LANES = 16
 """Floats that AVX-512 scales by powers of two with one instruction (VSCALEFPS)."""
 
 _CURRENT_ROUNDING = "4"
-"""That instruction's operand for the current rounding mode."""
+"""Operand of that instruction for the current rounding mode."""
 
 INSTRUCTIONS = {
     "exp2": "llvm.nvvm.ex2.approx.ftz.f",

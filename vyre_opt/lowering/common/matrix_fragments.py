@@ -44,7 +44,7 @@ ROW_BYTES = 16  # that a lane names
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Where the slots of a lane are in a matrix: at (row, column) of `slots`, plus `high` times the lane's high digit and
+    """Slots of a lane in a matrix: at (row, column) of `slots`, plus `high` times the lane's high digit and
     `low` times its low one, which is below `low_lanes`."""
 
     slots: tuple[tuple[int, int], ...]
@@ -67,7 +67,7 @@ class FragmentLayout:
         return False
 
     def blocks(self, dtype: DataType, layout: str) -> list[tuple[int, int]]:
-        """Where the 8 rows of 16 bytes begin that have a word of each lane, by the number of the word; [] where a target
+        """Starts of the 8 rows of 16 bytes with a word of each lane, by the number of the word; [] where a target
         loads no words by rows."""
         return []
 

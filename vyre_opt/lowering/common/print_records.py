@@ -25,7 +25,7 @@ from ...rewriting.walker import Walker
 __all__ = ["MAX_RECORDS", "capacity", "prints_of", "record_words", "records_of", "with_print_records"]
 
 HEAD_WORDS = 2
-"""Of a record: the number of the print and the linear id of the invocation."""
+"""Words at the head of a record: the number of the print and the linear id of the invocation."""
 
 MAX_RECORDS, MAX_RECORD_BYTES = 4096, 1 << 22
 

@@ -167,7 +167,7 @@ class _RowMajor:
         return wholes.pop() if len(wholes) == 1 else None
 
     def divided(self, value: Value, buffer: Buffer, first: int) -> Value | None:
-        """What a value is the quotient of by the extents of a buffer from dimension `first` on."""
+        """Value whose quotient by the extents of a buffer from dimension `first` on a value is."""
         for dimension in range(first, buffer.dimensions):
             part = value.owner
             if not (isinstance(part, Op) and part.name == "div" and self.is_extent(part, buffer, dimension)):

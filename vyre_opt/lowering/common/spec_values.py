@@ -28,7 +28,7 @@ def check_specs(programs: Iterable[Program], values: Mapping[str, Any]) -> None:
 
 
 def _errors(program: Program, values: Mapping[str, Any]) -> list[Diagnostic]:
-    """What keeps a program from being compiled with `values`."""
+    """Reasons why a program can't be compiled with `values`."""
     errors = [
         Diagnostic(
             "error",

@@ -126,11 +126,11 @@ class _Reduction:
         return memory.buffer
 
     def load_totals(self, buffer: Buffer, count: int) -> Value:
-        """In lane s that of subgroup s; lanes from `count` on have the last one's, so that they load in bounds."""
+        """Load in lane s the total of subgroup s; lanes from `count` on load the last one's, so that they stay in bounds."""
         return self.b.load(buffer, self.b.min(self.b.lane_id(), count - 1))
 
     def padded_totals(self, buffer: Buffer) -> Value:
-        """As `load_totals`, and in lanes without a subgroup what changes no result."""
+        """Load the totals; lanes without a subgroup get the neutral value."""
         b, totals = self.b, self.load_totals(buffer, self.subgroups)
         neutral = self.encoded(arith.neutral(self.combine, self.dtype))
         return b.select(b.lt(b.lane_id(), self.subgroups), totals, neutral)
@@ -156,7 +156,7 @@ class _Reduction:
         return totals
 
     def tree(self, values: list[Value]) -> Value:
-        """As the lanes of a subgroup are combined: from 16 on onto the first ones, then from 8 on, and so on."""
+        """Combine as the lanes of a subgroup do: from 16 on onto the first ones, then from 8 on, and so on."""
         half = SUBGROUP_SIZE // 2
         while half:
             upper = values[half:]

@@ -130,7 +130,7 @@ class ByteShuffle:
     # --- pshufb and tbl
 
     def _by_sections(self, table: str, index: str, longest: int) -> str:
-        """In pieces of a register, of up to `longest` bytes; each lane's index begins a section."""
+        """Shuffle in pieces of a register, of up to `longest` bytes; each lane's index begins a section."""
         padded_indices = -(-self.indices // SECTION) * SECTION
         total = self.lanes * padded_indices
         width = min(longest, 1 << (total - 1).bit_length())

@@ -42,7 +42,7 @@ __all__ = ["LaneFacts"]
 
 _UNIFORM = 0
 MAX_STRIDE = 1 << 24
-"""Of an index that is in bounds: below it no lane's distance from another one comes near 2^31."""
+"""Largest stride of an index that is in bounds: below it no lane's distance from another one comes near 2^31."""
 _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
 
 

@@ -27,7 +27,7 @@ __all__ = ["LaneMajorVectors"]
 
 
 class SubgroupValues(Protocol):
-    """What holds the other values of a subgroup; see `SubgroupEmitter`."""
+    """Access to the other values of a subgroup; see `SubgroupEmitter`."""
 
     builder: FunctionBuilder
     w: Writer
@@ -47,7 +47,7 @@ class SubgroupValues(Protocol):
 
 @dataclass(slots=True)
 class _PendingWrite:
-    """What is still to be written: `write` a chunk, of all lanes, and then `finish`, of values that are none here."""
+    """Write that is still pending: `write` writes a chunk of all lanes, then `finish` the values that are no vectors."""
 
     write: Callable[[int], str]
     finish: Callable[[list[str]], None] | None
@@ -287,7 +287,7 @@ class LaneMajorVectors:
         _OPS[op.definition.format](self, op)
 
     def _columns(self, op: Op) -> Callable[[int], list[str]]:
-        """What gives the chunks of a number of all operands, which are vectors."""
+        """Function from a number to the chunks of that number of all operands, which are vectors."""
         operands = [self.operand(value, op.results[0]) for value in op.operands]
         return lambda number: [chunks[number] for chunks in operands]
 

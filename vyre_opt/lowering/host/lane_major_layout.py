@@ -1,4 +1,4 @@
-"""Which vectors a subgroup holds lane after lane, as they lie in memory.
+"""Vectors that a subgroup holds lane after lane, as they lie in memory.
 
 Elsewhere a vec<N x T> is N LLVM vectors, each with one element of all 32 lanes.  An op that moves elements within a
 lane would be code for each element then.  So vectors of integers and bools that `permute` or `movemask` work on, and

@@ -94,7 +94,7 @@ def _size(value: Value) -> int:
 
 
 class _LiveRanges:
-    """From which op on and up to which values are live, by the numbers of ops in program order.
+    """Live ranges: the ops between which values are live, by the numbers of ops in program order.
 
     `starts`, `ends`: of each value that is used.  One from outside a loop is live up to the loop's end.
     """
@@ -111,7 +111,7 @@ class _LiveRanges:
         return self.ends[value] - self.starts[value]
 
     def peak(self, sizes: Mapping[Value, int]) -> Peak:
-        """Where the values of these sizes take most."""
+        """Op at which the values of these sizes take most."""
         changes = [0] * (len(self.ops) + 1)
         for value, size in sizes.items():
             changes[self.starts[value]] += size

@@ -20,10 +20,10 @@ from .lane_facts import LaneFacts
 __all__ = ["ELEMENT_BITS", "LoopTiles", "Tile", "loop_tiles"]
 
 ELEMENT_BITS = 32
-"""Of the elements that are moved in tiles."""
+"""Bits of the elements that are moved in tiles."""
 
 MAX_TILES = 6
-"""Of a loop: what its tiles take of the stack stays in the first cache."""
+"""Most tiles of a loop: their part of the stack stays in the first cache."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Tile:
 
 
 LoopTiles = dict[Op, list[Tile]]
-"""Of each loop that has some."""
+"""Tiles of each loop that has some."""
 
 
 def loop_tiles(program: Program, facts: LaneFacts) -> LoopTiles:
@@ -80,7 +80,7 @@ def _keeps_order(tile: Tile, others: Sequence[Op]) -> bool:
 
 
 def _row(program: Program, facts: LaneFacts, op: Op, counter: Value, varying: set[Value]) -> Value | None:
-    """What the index is above the counter of a loop, if that is the same in each iteration."""
+    """Distance of the index from the counter of a loop, if it is the same in each iteration."""
     buffer, moved = program.buffers[op.attrs["buffer"]], op.result if op.results else op.operands[0]
     add = op.index.owner
     is_exact = op.index.type.is_signed and (op.index.type.bits == 64 or buffer.count is not None)

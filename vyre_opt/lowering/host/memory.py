@@ -106,7 +106,7 @@ def _run_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> list[str]:
 
 
 def _run_start(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
-    """Where the run of all lanes starts, as i64: lane 0's index, or if lane 0 is not active, what that would be if it
+    """Start of the run of all lanes, as i64: lane 0's index; if lane 0 is inactive, its index as it would be if it
     did not wrap."""
     dtype, base = access.index.type, emitter.scalar(access.index)
     if emitter.mask is None or dtype.bits == 64 or emitter.facts.affine.exact(access.index) is not None:
@@ -164,7 +164,7 @@ def _scalar_offsets(builder: FunctionBuilder, access: SubgroupAccess, indices: s
 
 
 def _part_pointer(builder: FunctionBuilder, access: SubgroupAccess, part: str) -> str:
-    """What the offsets of scalar number `part` of all lanes are counted from: offsets are vectors, so that many of
+    """Base of the offsets of scalar number `part` of all lanes: offsets are vectors, and many of
     them would take long to compile, and to compute."""
     if part == "0":
         return access.pointer
@@ -593,8 +593,8 @@ def _is_whole_run(emitter: SubgroupEmitter, access: SubgroupAccess, is_proven: b
 def _address_or_slot(
     emitter: SubgroupEmitter, access: SubgroupAccess, whole: str, *, is_load: bool
 ) -> tuple[str, Callable[[], None]]:
-    """Where the scalars of all lanes are loaded from, or stored to, one lane after the other: in the buffer or, unless
-    the i1 `whole` holds, in a stack slot; and what is to be written behind the accesses to that."""
+    """Address from which the scalars of all lanes are loaded, or to which they are stored, one lane after the other: in the buffer or, unless
+    the i1 `whole` holds, in a stack slot; and the code to be written behind the accesses."""
     w, builder, mask = emitter.w, emitter.builder, emitter.mask
     kind = f"[{SUBGROUP_SIZE * access.parts} x {access.memory}]"
     slot = builder.borrow_slot(kind)

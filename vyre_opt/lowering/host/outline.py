@@ -27,7 +27,7 @@ CHECKED, LANES = 16, 8
 """The weight of a checked access or an assert, which may exit, and the elements of an op's longest vector for each of which it weighs 1."""
 
 INSTRUCTIONS = 16
-"""Of an op on vectors that are held lane after lane, as many weigh 1."""
+"""Instructions of weight 1, of an op on vectors that are held lane after lane."""
 
 HEAVY = 16
 """The weight of one element of an op that is long code: a function, or one that vector units lack."""

@@ -22,7 +22,7 @@ __all__ = ["RowBlocks", "may_repeat", "row_blocks"]
 
 MOST_ROWS = 8
 MOST_OPS = 64
-"""Of a program whose body is written for several rows."""
+"""Most ops of a program whose body is written for several rows."""
 
 REGISTERS = {64: 32}
 """Vector registers, by their bytes; 16 where they are shorter."""

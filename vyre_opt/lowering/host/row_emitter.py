@@ -364,7 +364,7 @@ class _Intervals:
         return "0", self.w.emit(f"select i1 {flag}, i64 {end[0]}, i64 {end[1]}")
 
     def _between(self, value: Value, low: str, high: str) -> tuple[str, str]:
-        """Where a value that grows is at least `low` and less than `high`."""
+        """Whether a growing value is at least `low` and less than `high`."""
         first = self._wide(value, True)
         return self.w.emit(f"sub i64 {low}, {first}"), self.w.emit(f"sub i64 {high}, {first}")
 

@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 MAX_OPS, MAX_OPS_TWICE = 256, 64
-"""Of a program that is compiled for rows too, which takes as long again; and of one that then has its body with a mask and without."""
+"""Most ops of a program that is also compiled for rows, which takes as long again; and of one whose body is then written with a mask and without."""
 
 _FORMATS = frozenset(
     "unary binary ternary compare select convert const spec param len load store splat vector extract insert".split()
 )
-"""Of the ops that an invocation may have; and it may have `global_id`, `if`, `for` and what traps out of bounds."""
+"""Ops that an invocation may have, besides `global_id`, `if`, `for` and accesses that trap out of bounds."""
 
 
 FIRST_IDS = tuple(f"~id.{axis}" for axis in AXES)

@@ -311,7 +311,7 @@ def move_lanes(
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 _FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
-"""Of a compare-and-exchange that finds another value; other orders are the same then."""
+"""Order of a compare-and-exchange that finds another value, where it is not the order of the exchange."""
 
 
 def atomic(

@@ -143,7 +143,7 @@ class SegmentEmitter:
         return _ValueStorage(WIDE, kind, offset=offsets[item.slot], step=size, size=size)
 
     def _address(self, storage: _ValueStorage, part: str) -> str:
-        """Where a part is stored, given by a literal, or by an LLVM name if the value is in memory."""
+        """Address of a stored part, given by a literal, or by an LLVM name if the value is in memory."""
         if storage.slots:
             return storage.slots[int(part)]
         w = self.w

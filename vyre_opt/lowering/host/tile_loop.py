@@ -24,7 +24,7 @@ from .subgroup_emitter import SubgroupEmitter
 __all__ = ["TileLoop"]
 
 COLUMNS = 16
-"""Of a tile: elements of 64 bytes, a line of a cache."""
+"""Columns of a tile: elements of 64 bytes, a line of a cache."""
 
 AHEAD = 256
 """Bytes of a row beyond a vector that are fetched with it: a processor follows fewer rows by itself than a tile has."""
@@ -170,7 +170,7 @@ def _shuffled(w: Writer, pair: tuple[str, str], order: Sequence[int]) -> str:
 
 
 def _zipped(unit: int, start: int) -> list[int]:
-    """In each 16 bytes of two vectors, `unit` elements of the first and as many of the second, in turn, from `start` on."""
+    """Interleave two vectors in each 16 bytes: `unit` elements of the first and as many of the second, in turn, from `start` on."""
     return [
         block + start + lane + vector
         for block in range(0, COLUMNS, 4)

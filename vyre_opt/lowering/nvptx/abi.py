@@ -38,11 +38,11 @@ ALIGNMENT = 16
 """The alignment of every buffer in bytes; 16-byte vector accesses rely on it."""
 
 BOUNDS = ("none", "clamp", "trap")
-"""What an out-of-bounds access does, in this order: undefined behaviour, access the nearest element, fault."""
+"""Effects of an out-of-bounds access, in this order: undefined behaviour, access to the nearest element, fault."""
 
 FILLED_BYTES = 72
 RECORD_BYTES = 88
-"""Of a fault record: what a fault writes, and where it writes a copy for the host.
+"""Bytes of a fault record: those that a fault writes, and all of them with the copy for the host.
 
      0  site, 0 if there is no fault     32  index     56  three open extents
      4  workgroup x y z, local x y z     40  length    68  nothing

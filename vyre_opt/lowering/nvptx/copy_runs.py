@@ -1,4 +1,4 @@
-"""Which asynchronous copies of a workgroup make up runs of bytes, which the engine for bulk copies moves (sm_90 on).
+"""Asynchronous copies of a workgroup that make up runs of bytes, which the engine for bulk copies moves (sm_90 on).
 
 The pieces that a workgroup copies at an op have numbers: the invocation's in the workgroup, or the counter of a loop that
 hands out numbers to invocations by turns:
@@ -43,14 +43,14 @@ FIRST = 90
 """The first architecture with bulk copies."""
 
 LEAST_BYTES = 256
-"""Of a run.  On an H200 shorter ones are slower than copies of 16 bytes by each invocation: runs of 128 bytes by 8 to 11 %, of
+"""Least bytes of a run.  On an H200 shorter ones are slower than copies of 16 bytes by each invocation: runs of 128 bytes by 8 to 11 %, of
 64 by a third and more."""
 
 MAX_DEPTH = 16
 """Length of a chain of ops that no expression is equal to."""
 
 MOST_PIECES = 1 << 14
-"""That are looked at, of an op: as many as fill the workgroup memory of any GPU by 16 bytes each."""
+"""Most copies that are examined for an op: as many as fill the workgroup memory of any GPU by 16 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _is_uniform(uniformity: Uniformity, op: Op) -> bool:
 
 
 def _ends(runs: Mapping[Op, Run], around: Mapping[Op, Op]) -> dict[Op, int]:
-    """Of each loop that has no effect but runs, the number behind the last one's first piece."""
+    """End of each loop without effects but runs: the number behind the last iteration's first piece."""
     ends: dict[Op, int] = {}
     for loop in {around[op] for op, run in runs.items() if run.counter is not None}:
         body = loop.regions[0]

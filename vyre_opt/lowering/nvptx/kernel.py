@@ -434,7 +434,7 @@ def _objects(context: KernelContext, name: str, size: int) -> str:
 
 
 def _scalars(tile: Buffer, rows: Mapping[str, int]) -> int:
-    """Those that a workgroup has."""
+    """Scalars of a tile that a workgroup has."""
     return own_elements(tile, rows) * tile.dtype.lanes
 
 

@@ -70,7 +70,7 @@ class _Instruction:
         self.is_whole = emitter.context.target.number >= FIRST_WITH_ALL
 
     def words(self, held: Registers) -> list[str]:
-        """What a lane holds of a factor, as the intrinsics take it."""
+        """Words of a factor that a lane holds, as the intrinsics take them."""
         source = "float" if self.element is DataType.TF32 else "i32"
         if source == self.factor:
             return list(held)

@@ -168,7 +168,7 @@ def _aligned(access: ThreadAccess, pointer: str, moved: DataType, wide: int) -> 
 
 
 def aligned_bytes(alignment: Alignment, moved: DataType, index: Value, lanes_per_element: int) -> int:
-    """By how many bytes, up to 16, the place of an element is surely aligned."""
+    """Alignment in bytes, up to 16, that the place of an element surely has."""
     zeros = alignment.of(index) + _trailing_zeros(lanes_per_element)
     return min(ALIGNMENT, (moved.element.size_bytes or 1) << min(zeros, 8))
 

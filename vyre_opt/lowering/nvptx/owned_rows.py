@@ -1,4 +1,4 @@
-"""Which cluster buffers are rows of which each workgroup loads its own only.
+"""Cluster buffers that are rows of which each workgroup loads its own only.
 
     %number = rem %workgroup_id_x, 16               a cluster of 16; @inbox has 16 x 640 elements
     %v = load @inbox[%number * 640 + %i]            where %i is at most 639
@@ -52,7 +52,7 @@ def owned_row(
 
 
 def column_in_row(index: AffineExpr, row: int, width: int) -> AffineExpr | None:
-    """Where in its row of so many elements an access of `width` begins; None unless all of it surely is in one row.
+    """Column at which an access of `width` begins in its row of `length` elements; None unless all of it surely is in one row.
 
     `index` less this is `row` times the number of the row.
     """

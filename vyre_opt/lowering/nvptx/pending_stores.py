@@ -71,7 +71,7 @@ class StoreOverlaps:
         )
 
     def _column(self, access: MemoryAccess) -> AffineExpr | None:
-        """Where in its row an access begins; None if that is not known, or there are no rows."""
+        """Column at which an access begins in its row; None if that is unknown, or there are no rows."""
         row = self.rows.get(access.op.attrs["buffer"])
         return column_in_row(access.expr, row, access.width) if row else None
 

@@ -1,4 +1,4 @@
-"""Which buffers have a replica in the workgroup memory of each workgroup of a cluster.
+"""Buffers with a replica in the workgroup memory of each workgroup of a cluster.
 
 A cluster hands values on through cluster memory, or, where the whole grid is one, through a transient buffer: some workgroups
 store, a barrier, all load.  By way of global memory each hand-off waits for a fence, and a fence waits for every load that its
@@ -51,18 +51,18 @@ class Replicas:
 
     @property
     def bits(self) -> range:
-        """Those that a lane's number of words may have; at least one."""
+        """Bits that a lane's number of words may have; at least one."""
         lowest = (self.unit & -self.unit).bit_length() - 1
         return range(lowest, self.words.bit_length()) if self.words else range(1)
 
 
 def object_bytes(workgroups: int, has_rows: bool) -> int:
-    """Of what a workgroup's barriers need: two objects, and with rows the words for each owner in two turns."""
+    """Bytes of memory that a workgroup's barriers need: two objects, and with rows the words for each owner in two turns."""
     return TURNS * (OBJECT_BYTES + (WORD * workgroups if has_rows else 0))
 
 
 def own_elements(buffer: Buffer, rows: Mapping[str, int]) -> int:
-    """Those of an on-chip buffer that a workgroup has in its memory."""
+    """Elements of an on-chip buffer that a workgroup has in its memory."""
     return rows.get(buffer.name) or buffer.count or 0
 
 
@@ -146,7 +146,7 @@ def _is_barrier(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PendingRemoteStores:
-    """What a lane has stored since the last barrier of the cluster by `stores`: so many words at most to all workgroups.
+    """Words that a lane has stored to all workgroups since the last barrier of the cluster, at most, by `stores`.
 
     Words for one owner are counted as they are sent.  A workgroup can wait for as many as its rows have, and no element comes
     twice.
@@ -187,7 +187,7 @@ class _Walk:
         self.written: set[str] = set()
 
     def block(self, block: Block, pending: _PendingRemoteStores) -> _PendingRemoteStores:
-        """What is pending after a block, of `pending` before it."""
+        """Pending stores after a block, for `pending` ones before it."""
         for op in block.ops:
             pending = self._op(op, pending)
         return pending

@@ -28,7 +28,7 @@ from .values import lane, subgroup
 __all__ = ["declare_tile", "exchanged_at_once", "load_together"]
 
 FEWEST_BYTES = 32
-"""Of a vector that lanes load together: a sector of memory."""
+"""Least bytes of a vector that lanes load together: a sector of memory."""
 
 
 def exchanged_at_once(emitter: FunctionEmitter, dtype: DataType) -> int:

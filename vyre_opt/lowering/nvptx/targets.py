@@ -37,7 +37,7 @@ STATIC_SHARED_BYTES = 48 * 1024
 """Workgroup memory that a kernel may declare statically, on every architecture."""
 
 OBJECT_BYTES = 8
-"""Of an mbarrier object."""
+"""Bytes of an mbarrier object."""
 
 
 class TargetError(ValueError):

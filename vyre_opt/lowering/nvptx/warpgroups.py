@@ -53,7 +53,7 @@ WARPGROUP = 128
 PANEL_BYTES, PIECE_BYTES = 128, 16
 ATOM_ROWS = PANEL_BYTES // PIECE_BYTES  # in which the pieces of each row lie in another order
 ATOM_BYTES = ATOM_ROWS * PANEL_BYTES
-"""What a buffer in panels is aligned to."""
+"""Alignment of a buffer in panels, in bytes."""
 
 ELEMENTS = {DataType.F16, DataType.BF16}
 SIZE = 2  # bytes of one
@@ -101,7 +101,7 @@ def panelled(program: Program) -> set[str]:
 
 
 class _Facts:
-    """What is known of the ops of a program.
+    """Known facts of the ops of a program.
 
     `uses`: the ops that have a matrix as an operand.  `sections`: the block of each op, and how many ops of it before that one
     write, wait or have blocks.
@@ -231,7 +231,7 @@ class _Facts:
         buffers = {load.attrs["buffer"] for load in loads}
 
         def writes(ops: Sequence[Op]) -> Iterator[Op]:
-            """Those to the buffers."""
+            """Writes to the buffers."""
             for op in ops:
                 for each in op.walk():
                     if "write" in each.definition.effects and each.attrs.get("buffer") in buffers:
@@ -276,7 +276,7 @@ class _Facts:
         return difference.is_const and difference.const % some[1] != 0
 
     def _remainder(self, value: Value) -> tuple[Value, int] | None:
-        """What a value is the remainder of, and by which number: %i % 3, or %i & 3 for 4."""
+        """Dividend and divisor of a value that is a remainder: %i % 3, or %i & 3 for 4."""
         op = value.owner
         if not isinstance(op, Op) or op.name not in ("rem", "and"):
             return None
@@ -385,7 +385,7 @@ class _WarpgroupRewrite:
     # --- products
 
     def right_factor(self, op: Op) -> Op | None:
-        """Where the right factor comes from, of an op that is a product of a warpgroup."""
+        """Source of the right factor of an op that is a product of a warpgroup."""
         factor = op.operands[1].owner if op.name == "matrix_mul_add" else None
         is_load = isinstance(factor, Op) and factor.name == "matrix_load"
         return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]

@@ -61,7 +61,7 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
-    """Of the right factors of all steps along the depth."""
+    """Descriptors of the right factors of all steps along the depth."""
     by_rows = op.attrs["is_deep_by_rows"]
     first = _descriptor(
         emitter, op.attrs["tile"], op.operands[1], op.attrs["rows"] * PANEL_BYTES // UNIT if by_rows else 1
@@ -70,7 +70,7 @@ def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
 
 
 def _descriptor(emitter: FunctionEmitter, tile: str, offset: Value, to_next_panel: int) -> str:
-    """Of the factor that begins at an element of a tile."""
+    """Descriptor of the factor that begins at an element of a tile."""
     w, kind = emitter.w, "ptr addrspace(3)"
     pointer, number = emitter.context.buffers[tile].pointer, emitter.scalar(offset)
     start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {number}")

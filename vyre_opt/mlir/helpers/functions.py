@@ -90,7 +90,7 @@ class _MlirGraphWriter:
         return code.convert("arith.trunci", wide, self.ints, high)
 
     def scale(self, value: str, total: str) -> str:
-        """As the lowering: value * 2^(total - `Format.integral`) by two factors."""
+        """Scale as the lowering does: value * 2^(total - `Format.integral`) by two factors."""
         code, format, ints = self.code, self.format, self.ints
         whole = code.convert("arith.bitcast", self.kind, ints, total)
         half = code.op("arith.shrui", ints, whole, self.integer(1))

@@ -1,4 +1,4 @@
-"""Which helper has which operands, result and body."""
+"""Table of helpers with their operands, results and bodies."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Description:
 
     @property
     def size(self) -> int:
-        """Of its elements, in bytes."""
+        """Size of the elements, in bytes."""
         return self.scalars * np.dtype(self.stored).itemsize
 
 

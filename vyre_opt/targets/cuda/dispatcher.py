@@ -91,7 +91,7 @@ class CudaDispatcher(Target):
 
     @property
     def level(self) -> int:
-        """Of LLVM's optimiser, 0 to 3."""
+        """Level of LLVM's optimiser, 0 to 3."""
         return self.options.level
 
     def at_level(self, level: int) -> CudaDispatcher:
@@ -188,7 +188,7 @@ class CudaDispatcher(Target):
             return self.kernels.get(unit_of(program, module, specs or {}))
 
     def compiler(self) -> Callable[[Module], None] | None:
-        """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
+        """Compiler of a module's programs into the cache, for any process; None without a cache."""
         return None if self.store is None else partial(compile_into_cache, self.facts.target, self.options)
 
     def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:

@@ -31,7 +31,7 @@ _FATAL = (
 
 
 FORKED = "initialization error"
-"""What the driver says in the child of a process that has used it."""
+"""Message of the driver in the child of a process that has used it."""
 
 
 @cache

@@ -62,7 +62,7 @@ class FaultRecord:
 
 
 class Gpu(Protocol):
-    """What records need of a GPU; see `Device`."""
+    """Part of a GPU that records need; see `Device`."""
 
     @property
     def cuda(self) -> Any: ...

@@ -93,7 +93,7 @@ class LoadedKernel:
         self.records = PrintBuffer(device, printing) if records_of(printing) else None
 
     def _attributes(self) -> Iterator[tuple[Any, int]]:
-        """What the driver is told of the function."""
+        """Attributes of the function for the driver."""
         kernel, attributes = self.kernel, self.device.cuda.function_attribute
         if kernel.dynamic_shared:
             yield attributes.MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.dynamic_shared
@@ -365,7 +365,7 @@ def _compile(
 
 
 def _key(unit: Unit) -> tuple[Any, ...]:
-    """What a loaded kernel is made of: its code, and the locations that its faults name, which fingerprints leave out."""
+    """Key of a loaded kernel: its code, and the locations that its faults name, which fingerprints leave out."""
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
     called = called_fingerprints(unit.program, unit.module)
     return exact_fingerprint(unit.program), *called, specs, locations_digest(unit.program, unit.module)

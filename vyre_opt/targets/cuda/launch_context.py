@@ -1,4 +1,4 @@
-"""What plans and graphs on a GPU need of the dispatcher that they are loaded for."""
+"""Context of plans and graphs on a GPU: the parts of their dispatcher that they need."""
 
 from __future__ import annotations
 

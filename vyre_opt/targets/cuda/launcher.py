@@ -44,7 +44,7 @@ HEADER = 8
 STEP = 9
 ALL_BITS = (1 << 64) - 1
 MIN_GRAPH = 3
-"""As many launches are a graph, if memory is copied and cleared before the first of them only."""
+"""Least launches of a graph, if memory is copied and cleared before the first of them only."""
 
 
 class CompiledLauncher:

@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 _RELAXED = 2
-"""CU_STREAM_CAPTURE_MODE_RELAXED"""
+"""CU_STREAM_CAPTURE_MODE_RELAXED."""
 
 _MEMORY_TYPE, _HOST = 2, 1
-"""CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST"""
+"""CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST."""
 
 _NOT_READY = 600
-"""CUDA_ERROR_NOT_READY"""
+"""CUDA_ERROR_NOT_READY."""
 
 _LAUNCH = (c_void_p, *[c_uint] * 7, c_void_p, c_void_p)
 _ARGUMENTS: dict[str, tuple[type, ...]] = {
@@ -123,7 +123,7 @@ def launch(
 
 
 def copy(target: int, source: int, size: int, stream: int) -> None:
-    """From device memory to device memory.  Raises BackendError."""
+    """Copy from device memory to device memory.  Raises BackendError."""
     check(library().cuMemcpyDtoDAsync_v2(target, source, size, stream), f"copying {size} bytes")
 
 
@@ -152,7 +152,7 @@ class KernelParams(ctypes.Structure):
 
 @contextmanager
 def recording(stream: int) -> Iterator[c_void_p]:
-    """What the body enqueues on a stream is not run but becomes the graph, which is complete and the caller's at the end.
+    """Record the body's submissions to a stream as a graph instead of running them; it is complete, and the caller's, at the end.
 
     Raises BackendError.
     """

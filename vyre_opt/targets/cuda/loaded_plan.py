@@ -106,12 +106,12 @@ class Pieces:
 
     @property
     def size(self) -> int:
-        """Of the array, in bytes."""
+        """Size of the array, in bytes."""
         return self._starts[-1]
 
     @property
     def offsets(self) -> list[int]:
-        """Where the pieces behind the first one begin."""
+        """Offsets of the pieces behind the first one."""
         return self._starts[1:-1]
 
 
@@ -164,7 +164,7 @@ class GpuPlan:
         return {b.name: self._pieces.add(b.size_bytes or 0) for b in unbound}
 
     def _contents(self, call: CallPlan) -> list[Step]:
-        """What gives buffers the contents that they begin with."""
+        """Steps that give buffers their initial contents."""
         steps: list[Step] = []
         for name, number in self._numbers.items():
             size = self._plan.size(name)
@@ -213,7 +213,7 @@ class GpuPlan:
         return [*steps, launch]
 
     def _first_run(self, stream: int, /, *words: int) -> int:
-        """By PyCUDA.  The launch after it is compiled."""
+        """Run the first time by PyCUDA.  The launch after it is compiled."""
         self.run = self._second_run
         return self._launch(stream, *words)
 

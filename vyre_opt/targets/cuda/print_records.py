@@ -1,4 +1,4 @@
-"""What a kernel prints: records in GPU memory, which are read back when a run is over.
+"""Prints of a kernel: records in GPU memory, which are read back at the end of a run.
 
 So a run of a program that prints is waited for, is in no graph, and is no part of a planned call.
 """

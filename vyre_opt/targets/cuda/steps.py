@@ -42,7 +42,7 @@ DRIVER_ERROR = 16
 """An error of the driver: this plus its code."""
 
 Argument = int | str
-"""Of a kernel: a constant, "call" for the number of the call, "p0", "p1", ... for a pointer, "v0", ... for a value."""
+"""Argument of a kernel: a constant, "call" for the number of the call, "p0", "p1", ... for a pointer, "v0", ... for a value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ SPIN_SECONDS = 1e-3
 NAP_SECONDS = 1e-4
 
 _given_up: list[Callable[[], bool]] = []
-"""Of each wait that was ended by a signal, or by anything else: tells whether what it waited for is over."""
+"""Waits that a signal or another exception has ended: each tells whether its work is over."""
 
 
 def has_given_up() -> bool:

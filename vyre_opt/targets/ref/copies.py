@@ -34,7 +34,7 @@ class _Copy:
 
 
 class CopiesInFlight:
-    """Those of a batch of `lanes` lanes.  `ended`: the groups that each lane has ended."""
+    """Copies of a batch of `lanes` lanes.  `ended`: the groups that each lane has ended."""
 
     def __init__(self, lanes: int) -> None:
         self.ended = np.zeros(lanes, np.int64)

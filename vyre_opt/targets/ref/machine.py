@@ -30,7 +30,7 @@ Handler = Callable[["Machine", Frame, Op], None]
 
 
 class Observer(Protocol):
-    """What looks on while programs run: a debugger.  A run is deterministic: observers of two runs are called alike.
+    """Observer of running programs: a debugger.  Runs are deterministic, so observers of two runs get the same calls.
 
     `before` and `after` are called around each op that the lanes of a frame run together, terminators of blocks left out.
     """

@@ -35,7 +35,7 @@ class PrintLog:
         self.entries += zip(invocations, [op] * kept, values, strict=True)
 
     def lines(self) -> PrintedLines:
-        """In the order of invocations; those of one stay in the order in which it printed them."""
+        """Lines in the order of invocations; the lines of one invocation keep their order."""
         lines = []
         for _, op, values in sorted(self.entries, key=lambda entry: entry[0]):
             lines.append(format_line(op.attrs["format"], [value.type for value in op.operands], values))

@@ -158,7 +158,7 @@ class Shadow:
     def _unordered(
         self, earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array
     ) -> Array | None:
-        """Which accesses are not ordered after all of the set at their offset; None if all are."""
+        """Mask of accesses that are not ordered after all of the set at their offset; None if all are."""
         # most accesses are ordered by a grid barrier or the invocation itself, so those are ruled out first
         time = earlier.time[offsets]
         unordered: Array = time >= self.clock.grid

@@ -185,7 +185,7 @@ def reduce(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def scan(machine: Machine, frame: Frame, op: Op) -> None:
-    """Of groups of 4 one by one, of 32 groups and of 32 such chunks by doubling distances, of blocks one by one."""
+    """Scan groups of 4 one by one, of 32 groups and of 32 such chunks by doubling distances, of blocks one by one."""
     value, result, axis = op.operands[0], op.results[0], 1 + op.attrs["axis"]
     combine, dtype = op.attrs["combine"], value.type
     values = np.moveaxis(frame.get(value), axis, -1)

@@ -121,7 +121,7 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def workgroup_reduce(machine: Machine, frame: Frame, op: Op) -> None:
-    """Of each subgroup, then of their totals."""
+    """Reduce each subgroup, then their totals."""
     table = SubgroupTable(machine, frame, op)
     of_subgroups = _folded(_arranged(table, frame, op), op)
     total = _folded(_by_workgroup(of_subgroups, frame), op)
@@ -178,7 +178,7 @@ def _folded(lanes: _Lanes, op: Op) -> _Lanes:
 
 
 def _running(lanes: _Lanes, op: Op) -> _Lanes:
-    """To each lane what the lane 1 below it has, then 2, 4, 8 and 16 below."""
+    """Combine each lane with the lane 1 below it, then 2, 4, 8 and 16 below."""
     distance = 1
     while distance < SUBGROUP_SIZE:
         later = _combined(lanes.part(slice(-distance)), lanes.part(slice(distance, None)), op)
@@ -190,7 +190,7 @@ def _running(lanes: _Lanes, op: Op) -> _Lanes:
 
 
 def _one_later(lanes: _Lanes) -> _Lanes:
-    """To each lane what the lane below has; the first one has nothing."""
+    """Move each lane's value to the next lane; the first one gets nothing."""
     return _Lanes(*(np.concatenate((np.zeros_like(x[:, :1]), x[:, :-1]), axis=1) for x in lanes))
 
 
