@@ -27,17 +27,17 @@ slow-tests: install  ## Run all tests but campaigns, and write which are slow to
 
 mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
 	$(BIN)/python test/mutants
-	$(BIN)/python test/mutants --page > docs/mutants.md
+	$(BIN)/python test/mutants --page > docs/generated/mutants.md
 
 rules: export PYTHONPATH := test
-rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/rules.md (half an hour)
-	$(BIN)/python -m support.rules --json docs/rules.json
-	$(BIN)/python docs/rules_page.py > docs/rules.md
+rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/generated/rules.md (half an hour)
+	$(BIN)/python -m support.rules --json docs/results/rules.json
+	$(BIN)/python docs/rules_page.py > docs/generated/rules.md
 
 maths: export PYTHONPATH := test
 maths: install  ## Errors of the mathematical functions on all numbers of 16 bits and many others (ten minutes)
-	$(BIN)/python -m support.math_campaign --json docs/math_functions.json
-	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
+	$(BIN)/python -m support.math_campaign --json docs/results/math_functions.json
+	$(BIN)/python docs/math_functions_page.py > docs/reference/math_functions.md
 
 notebook: install  ## Run the notebook in docs and keep what its cells print
 	$(BIN)/pip install -e '.[notebook]'
@@ -47,7 +47,7 @@ plot: install  ## Draw the figures of docs/ from bench/results
 	$(BIN)/pip install -e '.[plot]'
 	$(BIN)/python bench/search_sizes_plot.py
 
-# What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
+# What docs/explanation/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
 N ?= 200000
 campaign: export PYTHONPATH := test
@@ -64,10 +64,10 @@ campaign: install  ## The tests at full optimisation, those that a plain run lea
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
 
 features: export PYTHONPATH := test
-features: install  ## Programs by pairs of features, compared with NumPy, and docs/features.md (N=300000 takes half an hour on 16 cores)
-	$(BIN)/python -m support.features --programs $(N) --seed $(SEED) --json docs/features.json
-	$(BIN)/python -m support.features --programs $$(($(N) / 15)) --seed $(SEED) --target cpu --json docs/features.json
-	$(BIN)/python docs/features_page.py > docs/features.md
+features: install  ## Programs by pairs of features, compared with NumPy, and docs/generated/features.md (N=300000 takes half an hour on 16 cores)
+	$(BIN)/python -m support.features --programs $(N) --seed $(SEED) --json docs/results/features.json
+	$(BIN)/python -m support.features --programs $$(($(N) / 15)) --seed $(SEED) --target cpu --json docs/results/features.json
+	$(BIN)/python docs/features_page.py > docs/generated/features.md
 
 records: export PYTHONPATH := test
 records: install  ## 3,000 public calls, whose results and messages must be what they were (a minute on 2 cores)
@@ -79,8 +79,8 @@ certify: install  ## Decisions about the kernels and random texts, proved by z3 
 	$(BIN)/python -m support.certifying --texts $(N) --seed $(SEED)
 
 certify-mistakes: export PYTHONPATH := test
-certify-mistakes: install  ## Plant mistakes in analyses and passes, see that the certifier refutes them, and write the table in docs/certify.md (a minute)
-	$(BIN)/python -m support.certifier_mistakes --page docs/certify.md
+certify-mistakes: install  ## Plant mistakes in analyses and passes, see that the certifier refutes them, and write the table in docs/explanation/certify.md (a minute)
+	$(BIN)/python -m support.certifier_mistakes --page docs/explanation/certify.md
 
 # The cases of a seed are always the same; the time decides how many of them are run.
 SECONDS ?= 60
@@ -113,10 +113,10 @@ types: install  ## Check the types
 	$(BIN)/mypy
 
 pyright: export PYTHONPATH := test
-pyright: install  ## Check the examples and the blocks of docs/python.md as pyright sees them, which needs Node.js
+pyright: install  ## Check the examples and the blocks of docs/reference/python.md as pyright sees them, which needs Node.js
 	$(BIN)/pip install --quiet pyright
 	rm -rf build/blocks && mkdir -p build/blocks
-	$(BIN)/python -m support.python_blocks docs/python.md build/blocks
+	$(BIN)/python -m support.python_blocks docs/reference/python.md build/blocks
 	$(BIN)/pyright
 
 docs: pages  ## Make the site of docs/ in docs/_build, with the API from docstrings
@@ -124,15 +124,15 @@ docs: pages  ## Make the site of docs/ in docs/_build, with the API from docstri
 	$(BIN)/sphinx-build -W -n -q docs docs/_build
 
 pages: install  ## Make what is generated: pages of docs/, stubs of ops, highlighters
-	$(BIN)/python docs/ops_page.py > docs/ops.md
-	$(BIN)/python docs/passes_page.py > docs/passes.md
+	$(BIN)/python docs/ops_page.py > docs/reference/ops.md
+	$(BIN)/python docs/passes_page.py > docs/reference/passes.md
 	$(BIN)/python docs/op_stubs.py
 	$(BIN)/python docs/highlighters.py
 	$(BIN)/python docs/man_pages.py
-	$(BIN)/python test/mutants --page > docs/mutants.md
-	$(BIN)/python docs/rules_page.py > docs/rules.md
-	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
-	$(BIN)/python docs/features_page.py > docs/features.md
+	$(BIN)/python test/mutants --page > docs/generated/mutants.md
+	$(BIN)/python docs/rules_page.py > docs/generated/rules.md
+	$(BIN)/python docs/math_functions_page.py > docs/reference/math_functions.md
+	$(BIN)/python docs/features_page.py > docs/generated/features.md
 	$(BIN)/python bench/report.py
 
 man: install  ## Make the manual pages, which a wheel installs in share/man (docs/man; `man -l docs/man/vyre-opt.1`)

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md, made from bench/results/*.json:  python bench/report.py [--check]
+"""docs/generated/benchmarks.md, made from bench/results/*.json:  python bench/report.py [--check]
 
 A result is a JSON object, written by one script of this folder:
 
@@ -6,7 +6,7 @@ A result is a JSON object, written by one script of this folder:
     machine, versions          name -> text; versions may be empty
     arguments                  of the script's command line, if it took any
     absent                     peers that were not installed, and what this machine has not
-    figure                     a drawing of the figures, a file of docs/, if there is one
+    figure                     a drawing of the figures, a file of docs/images, if there is one
     tables                     each: caption, columns, rows of texts
     targets                    each: what, measured (texts), met (true or false)
     samples                    the raw figures, for whoever wants to check; not shown
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 BENCH = Path(__file__).resolve().parent
-PAGE = BENCH.parent / "docs" / "benchmarks.md"
+PAGE = BENCH.parent / "docs/generated/benchmarks.md"
 
 _INTRO = """\
 # Benchmarks
@@ -56,9 +56,10 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     for table in result["tables"]:
         yield f"**{table['caption']}**\n"
-        yield from _table(table["columns"], table["rows"])
+        rows = [[cell.replace("](../", "](../../") for cell in row] for row in table["rows"]]
+        yield from _table(table["columns"], rows)
     if result.get("figure"):
-        yield f"![{result['title']}]({result['figure']})\n"
+        yield f"![{result['title']}](../images/{result['figure']})\n"
     if result.get("targets"):
         yield "**Targets**\n"
         rows = [[t["what"], t["measured"], "yes" if t["met"] else "no"] for t in result["targets"]]
@@ -80,7 +81,7 @@ def main() -> None:
     text = page()
     if "--check" in sys.argv[1:]:
         if PAGE.read_text(encoding="utf-8") != text:
-            sys.exit("docs/benchmarks.md is out of date: run python bench/report.py")
+            sys.exit("docs/generated/benchmarks.md is out of date: run python bench/report.py")
         return
     PAGE.write_text(text, encoding="utf-8")
 

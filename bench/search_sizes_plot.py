@@ -1,4 +1,4 @@
-"""docs/search_sizes.svg, drawn from bench/results/search_sizes.json:  python bench/search_sizes_plot.py
+"""docs/images/search_sizes.svg, drawn from bench/results/search_sizes.json:  python bench/search_sizes_plot.py
 
 Needs matplotlib, of the extra `[plot]`.  The same figures and the same matplotlib give the same bytes: there is no date in the
 file, and its ids are hashes with a fixed salt.  The description in the file has the digest of the figures, by which a
@@ -15,7 +15,7 @@ from typing import Any
 from search_sizes import RESULTS, size_name, speed
 
 BENCH = Path(__file__).resolve().parent
-FIGURE = BENCH.parent / "docs" / "search_sizes.svg"
+FIGURE = BENCH.parent / "docs/images/search_sizes.svg"
 
 
 def digest(samples: list[dict[str, Any]]) -> str:

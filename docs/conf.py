@@ -43,7 +43,7 @@ autodoc_mock_imports = ["torch", "pycuda"]
 # Signatures name types of other projects, and of ours some that a caller never names.  Other references must lead somewhere.
 nitpick_ignore_regex = [("py:class", ".*")]
 
-_SOURCE_LINK = re.compile(r"\]\(\.\./([^)#\s]+)\)")
+_SOURCE_LINK = re.compile(r"\]\(\.\./\.\./([^)\s]+)\)")
 
 
 def link_to_source(app: Any, docname: str, source: list[str]) -> None:

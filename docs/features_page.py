@@ -1,4 +1,4 @@
-"""docs/features.md, made from docs/features.json:  python docs/features_page.py > docs/features.md
+"""docs/generated/features.md, made from docs/results/features.json:  python docs/features_page.py > docs/generated/features.md
 
 `make features` writes the JSON: the tallies of `support.features.campaign`, one for each target.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 __all__ = ["page", "tallies"]
 
-TALLIES = Path(__file__).with_name("features.json")
+TALLIES = Path(__file__).parent / "results/features.json"
 ENOUGH = 50
 """As in `support.features.campaign`."""
 
 _INTRO = """\
 # Programs by pairs of features
 
-<!-- Made by `make features` and `python docs/features_page.py > docs/features.md`. -->
+<!-- Made by `make features` and `python docs/features_page.py > docs/generated/features.md`. -->
 
 Mistakes of an optimiser are where two features meet that nobody thought of together.  So this campaign has a table of
 {features} features of programs and pipelines (`test/support/features/table.py`), and composes a pipeline of two to eight stages for
@@ -30,11 +30,11 @@ bit: as written, after `-O`, and after passes in a random order; a part of those
 
 ```sh
 make features N=300000                                                          # hours on 2 cores; goes on where it ended
-PYTHONPATH=test .venv/bin/python -m support.features --programs 20000 --seed 1 --target cpu --json docs/features.json
+PYTHONPATH=test .venv/bin/python -m support.features --programs 20000 --seed 1 --target cpu --json docs/results/features.json
 PYTHONPATH=test .venv/bin/python -m support.features --show 12151              # the program of a seed
 ```
 
-Refused are programs of which the [check of results](fusion.md#legality) refused what a pass had made, though it would have
+Refused are programs of which the [check of results](../explanation/fusion.md#legality) refused what a pass had made, though it would have
 been right: launches that `-O` leaves apart in vain.  What it refuses rightly counts as a difference.  A pair with fewer than {enough} programs that a pass changed is a hole.
 """
 
@@ -56,7 +56,7 @@ def tallies(path: Path = TALLIES) -> dict[str, Any]:
 
 
 def page(of: dict[str, Any]) -> str:
-    """The whole of docs/features.md."""
+    """The whole of docs/generated/features.md."""
     tally = of["ref"]
     names = tally["of"][0]
     pairs = _pairs(tally)

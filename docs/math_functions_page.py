@@ -1,6 +1,6 @@
-"""docs/math_functions.md, made from docs/math_functions.json:
+"""docs/reference/math_functions.md, made from docs/results/math_functions.json:
 
-    python docs/math_functions_page.py > docs/math_functions.md
+    python docs/math_functions_page.py > docs/reference/math_functions.md
 
 `make maths` writes the JSON; test/support/math_campaign.py says what its figures are.
 """
@@ -14,14 +14,14 @@ from typing import Any
 
 __all__ = ["page", "results"]
 
-RESULTS = Path(__file__).with_name("math_functions.json")
+RESULTS = Path(__file__).parent / "results/math_functions.json"
 
 TYPES = ("f16", "bf16", "f32", "f64")
 
 _INTRO = """\
 # Mathematical functions
 
-<!-- Made by `make maths` and `python docs/math_functions_page.py > docs/math_functions.md`. -->
+<!-- Made by `make maths` and `python docs/math_functions_page.py > docs/reference/math_functions.md`. -->
 
 The ops from `rsqrt` to `erfc` are computed in f32 or f64 by a fixed sequence of operations, each of which IEEE 754
 rounds correctly: additions, products, quotients, roots, fused multiply-adds, comparisons, and integer operations on bit

@@ -1,4 +1,4 @@
-"""docs/ops.md, made from the op table:  python docs/ops_page.py > docs/ops.md
+"""docs/reference/ops.md, made from the op table:  python docs/ops_page.py > docs/reference/ops.md
 
 A row's example is text of the language; test/docs parses every one of them.
 """
@@ -29,7 +29,7 @@ SECTIONS = {
 _INTRO = """\
 # Ops
 
-<!-- Made by `python docs/ops_page.py > docs/ops.md`; edit vyre_opt/ir/ops.py instead. -->
+<!-- Made by `python docs/ops_page.py > docs/reference/ops.md`; edit vyre_opt/ir/ops.py instead. -->
 
 Every op of the language, from the one table that declares it.  The semantics that
 all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md).
@@ -74,7 +74,7 @@ def example(row: OpDef) -> str:
 
 
 def page() -> str:
-    """The whole of docs/ops.md."""
+    """The whole of docs/reference/ops.md."""
     return "\n".join([_INTRO, *_sections()])
 
 

@@ -1,4 +1,4 @@
-"""docs/passes.md, made from the registry:  python docs/passes_page.py > docs/passes.md"""
+"""docs/reference/passes.md, made from the registry:  python docs/passes_page.py > docs/reference/passes.md"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["page"]
 _INTRO = """\
 # Passes
 
-<!-- Made by `python docs/passes_page.py > docs/passes.md`; edit the pass instead. -->
+<!-- Made by `python docs/passes_page.py > docs/reference/passes.md`; edit the pass instead. -->
 
 Each pass is one file of `vyre_opt/passes`, `tune` one of `vyre_opt/tuning`; those of `legalize` are the rewrites of
 `vyre_opt/lowering` that it names.  Give passes in order, with options in
@@ -34,11 +34,11 @@ A pass that requires others pulls them in where they have not run with their def
 of the passes and analyses that a pass **invalidates** are void and computed again when
 they are next needed; all analyses but those it **preserves** are dropped.  A remark tells of a pass that you
 named whose result a later one made void, if it does not run again.
-`--remarks` shows what the passes decided and why, `--stats` what they counted; [debugging.md](debugging.md) has
+`--remarks` shows what the passes decided and why, `--stats` what they counted; [debugging.md](../guides/debugging.md) has
 what else can be seen of them, and how to find the one that is wrong.
 
 Other packages add passes through the entry point group `vyre_opt.passes`, and analyses that passes may name by
-`register_analysis`; a name that is of neither is an error.  [Writing passes](writing-passes.md) begins with such a package.
+`register_analysis`; a name that is of neither is an error.  [Writing passes](../guides/writing-passes.md) begins with such a package.
 """
 
 _DEFAULT = """
@@ -55,7 +55,7 @@ constants away for good: `vyre-opt --pass=specialize -O`.
 
 
 def page() -> str:
-    """The whole of docs/passes.md."""
+    """The whole of docs/reference/passes.md."""
     passes = [find_pass(name) for name in sorted((*BUILTIN, *LEGALIZATIONS))]
     lines = [_INTRO, "| Pass | What it does |\n|---|---|"]
     lines += [f"| [{p.name}](#{p.name}) | {p.summary} |" for p in passes]

@@ -1,4 +1,4 @@
-"""docs/rules.md, made from docs/rules.json:  python docs/rules_page.py > docs/rules.md
+"""docs/generated/rules.md, made from docs/results/rules.json:  python docs/rules_page.py > docs/generated/rules.md
 
 `make rules` writes the JSON, in half an hour: the object of `support.rules.report.Results`.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["page", "results"]
 
-RESULTS = Path(__file__).with_name("rules.json")
+RESULTS = Path(__file__).parent / "results/rules.json"
 
 _INTEGERS = "u8 i8 u16 i16 u32 i32 u64 i64".split()
 _FLOATS = "f16 bf16 f32 f64".split()
@@ -28,11 +28,11 @@ _GROUPS = {
 _INTRO = """\
 # Rules that are proved
 
-<!-- Made by `make rules` and `python docs/rules_page.py > docs/rules.md`. -->
+<!-- Made by `make rules` and `python docs/rules_page.py > docs/generated/rules.md`. -->
 
 What a rewrite rule, a fold or a lowering makes of an op is the same as the op, for every input.  The
 meaning of each op is written down once more for this, as a term over bit-vectors of the real widths
-(`vyre_opt/certify/op_terms.py`), from [language.md](language.md) and nothing else; tests compare it with the
+(`vyre_opt/certify/op_terms.py`), from [language.md](../reference/language.md) and nothing else; tests compare it with the
 interpreter.  The SMT solver z3 is then asked for an input where the two sides differ, and answers that there is none.
 
 | Column | Says |
@@ -84,7 +84,7 @@ def results(path: Path = RESULTS) -> dict[str, Any]:
 
 
 def page(of: dict[str, Any]) -> str:
-    """The whole of docs/rules.md."""
+    """The whole of docs/generated/rules.md."""
     lines = [_INTRO.format(**of)]
     for section, (title, about) in _SECTIONS.items():
         rows = [line for line in of["lines"] if line["section"] == section]

@@ -20,7 +20,7 @@ BINARY = {
     "min": min,
     "max": max,
 }
-"""Written down from docs/language.md."""
+"""Written down from docs/reference/language.md."""
 
 
 def drawn(seed: int) -> tuple[Pipeline, list[tuple[str, object]]]:

@@ -1,6 +1,6 @@
 """Rewrite rules, folds, and what the lowerings write for each op: proved for all bytes here, for more in slow tests.
 
-`make rules` does it all and writes docs/rules.json.  Each kind of proof is also given something wrong.
+`make rules` does it all and writes docs/results/rules.json.  Each kind of proof is also given something wrong.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def root() -> Path:
 
 
 def _documents() -> list[Path]:
-    patterns = ("*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
+    patterns = ("*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
     return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 

@@ -147,8 +147,8 @@ def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path
 
 
 def test_a_pass_and_an_op_take_few_lines(root: Path) -> None:
-    """All files of the package that docs/writing-passes.md builds, its test among them."""
-    text = "".join(blocks(root / "docs" / "writing-passes.md", "console"))
+    """All files of the package that docs/guides/writing-passes.md builds, its test among them."""
+    text = "".join(blocks(root / "docs/guides/writing-passes.md", "console"))
     files = dict(re.findall(r"^\$ cat (\S+)\n((?:(?!\$ ).*\n)*)", text[: text.index("$ pip")], re.MULTILINE))
     assert [*files] == ["pyproject.toml", "mylib.py", "strength.test", "lit.cfg.py"]
     assert sum(len(content.splitlines()) for content in files.values()) < 80

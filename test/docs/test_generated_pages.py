@@ -25,8 +25,8 @@ from vyre_opt.syntax.printer import print_program
 
 
 def test_ops_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/ops.md").read_text(encoding="utf-8")
-    assert written == ops_page.page() + "\n", "run: python docs/ops_page.py > docs/ops.md"
+    written = (root / "docs/reference/ops.md").read_text(encoding="utf-8")
+    assert written == ops_page.page() + "\n", "run: python docs/ops_page.py > docs/reference/ops.md"
 
 
 @pytest.mark.parametrize("path", op_stubs.STUBS)
@@ -35,13 +35,15 @@ def test_stubs_are_up_to_date(root: Path, path: str) -> None:
 
 
 def test_passes_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/passes.md").read_text(encoding="utf-8")
-    assert written == passes_page.page() + "\n", "run: python docs/passes_page.py > docs/passes.md"
+    written = (root / "docs/reference/passes.md").read_text(encoding="utf-8")
+    assert written == passes_page.page() + "\n", "run: python docs/passes_page.py > docs/reference/passes.md"
 
 
 def test_rules_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/rules.md").read_text(encoding="utf-8")
-    assert written == rules_page.page(rules_page.results()), "run: python docs/rules_page.py > docs/rules.md"
+    written = (root / "docs/generated/rules.md").read_text(encoding="utf-8")
+    assert written == rules_page.page(rules_page.results()), (
+        "run: python docs/rules_page.py > docs/generated/rules.md"
+    )
 
 
 def test_rules_page_has_every_rule_and_nothing_wrong() -> None:
@@ -56,9 +58,9 @@ def test_rules_page_has_every_rule_and_nothing_wrong() -> None:
 
 
 def test_features_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/features.md").read_text(encoding="utf-8")
+    written = (root / "docs/generated/features.md").read_text(encoding="utf-8")
     assert written == features_page.page(features_page.tallies()), (
-        "run: python docs/features_page.py > docs/features.md"
+        "run: python docs/features_page.py > docs/generated/features.md"
     )
 
 
@@ -69,9 +71,9 @@ def test_features_page_has_every_feature() -> None:
 
 
 def test_math_functions_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/math_functions.md").read_text(encoding="utf-8")
+    written = (root / "docs/reference/math_functions.md").read_text(encoding="utf-8")
     expected = math_functions_page.page(math_functions_page.results())
-    assert written == expected, "run: python docs/math_functions_page.py > docs/math_functions.md"
+    assert written == expected, "run: python docs/math_functions_page.py > docs/reference/math_functions.md"
 
 
 def test_math_functions_page_has_every_function_within_its_bound() -> None:
@@ -86,7 +88,7 @@ def test_math_functions_page_has_every_function_within_its_bound() -> None:
 
 def test_benchmarks_page_is_up_to_date(root: Path) -> None:
     report = runpy.run_path(str(root / "bench/report.py"), run_name="report")
-    written = (root / "docs/benchmarks.md").read_text(encoding="utf-8")
+    written = (root / "docs/generated/benchmarks.md").read_text(encoding="utf-8")
     assert written == report["page"](), "run: python bench/report.py"
 
 

@@ -1,4 +1,4 @@
-"""The planted mistakes: each has its place in the code, its test, and its row in docs/mutants.md."""
+"""The planted mistakes: each has its place in the code, its test, and its row in docs/generated/mutants.md."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_few_are_equivalent() -> None:
 
 
 def test_the_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/mutants.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python test/mutants --page > docs/mutants.md"
+    written = (root / "docs/generated/mutants.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python test/mutants --page > docs/generated/mutants.md"
 
 
 @pytest.mark.campaign

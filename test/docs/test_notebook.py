@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "docs/kernels_in_python.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs/tutorials/kernels_in_python.ipynb"
 
 
 def printed(source: str, name: str, names: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The table of docs/peers.md names options that exist: ours always, those of the others where they are installed."""
+"""The table of docs/reference/peers.md names options that exist: ours always, those of the others where they are installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from vyre_opt.cli import opt
 from vyre_opt.cli.emit import EMIT_FORMATS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "peers.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/peers.md").read_text(encoding="utf-8")
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
 XDSL_OPT = Path(sys.executable).parent / "xdsl-opt"
 OF_OTHER_BUILDS = {"--debug-only"}

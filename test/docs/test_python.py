@@ -38,7 +38,7 @@ def test_scripts_run(document: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.gpu
 def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    for name in ("docs/gpu.md", "docs/python.md", "docs/scanner.md"):
+    for name in ("docs/guides/gpu.md", "docs/reference/python.md", "docs/guides/scanner.md"):
         for script in scripts(root, root / name, on_gpu=True):
             exec(script, {"__name__": "__main__"})
 

@@ -60,14 +60,14 @@ def test_a_way_that_finds_less_is_not_timed(tmp_path: Path) -> None:
 
 def test_a_section_shows_its_figure(result: Any) -> None:
     lines = [*report.section(result)]
-    assert "![Search in base64 text by size](search_sizes.svg)\n" in lines
+    assert "![Search in base64 text by size](../images/search_sizes.svg)\n" in lines
     without = {name: value for name, value in result.items() if name != "figure"}
     assert not any("![" in line for line in report.section(without))
 
 
 def test_the_figure_is_that_of_the_results(root: Path) -> None:
     written = json.loads((root / "bench/results/search_sizes.json").read_text(encoding="utf-8"))
-    drawn = (root / "docs/search_sizes.svg").read_text(encoding="utf-8")
+    drawn = (root / "docs/images/search_sizes.svg").read_text(encoding="utf-8")
     assert search_sizes_plot.digest(written["samples"]) in drawn, "run: make plot"
 
 

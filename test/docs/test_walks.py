@@ -1,4 +1,4 @@
-"""The walks through calls in docs/architecture.md are the ways that the calls go."""
+"""The walks through calls in docs/explanation/architecture.md are the ways that the calls go."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ program @double workgroup(32) {
 
 def walks() -> dict[str, list[Step]]:
     """The walks of the page, by the line before each."""
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
     found = {}
     for match in _WALK.finditer(text):
         title = text[: match.start()].rstrip().rpartition("\n")[2]

@@ -269,7 +269,7 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 def test_many_processes(tmp_path: Path) -> None:
-    """A short campaign; VYRE_CACHE_CAMPAIGN=60 makes it as long as the claim in docs/cache.md."""
+    """A short campaign; VYRE_CACHE_CAMPAIGN=60 makes it as long as the claim in docs/reference/cache.md."""
     seconds = os.environ.get("VYRE_CACHE_CAMPAIGN", "3")
     processes = "8" if float(seconds) >= 60 else "3"
     command = [sys.executable, str(HERE / "cache_campaign.py"), "--folder", str(tmp_path)]

@@ -219,7 +219,7 @@ def test_the_tool_takes_them_too(run_run, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_page_has_every_variable() -> None:
     """Names in sources and scripts; click's own and one of a list of Python are none."""
-    page = (ROOT / "docs/environment.md").read_text()
+    page = (ROOT / "docs/reference/environment.md").read_text()
     places = [
         p for part in ("vyre_opt", "test", "bench", "examples", "docs") for p in (ROOT / part).rglob("*.py")
     ]

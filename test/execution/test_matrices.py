@@ -1,6 +1,6 @@
 """Random products of matrices on ref, cpu and a GPU, beside NumPy on whole arrays: every type, shape and layout.
 
-The oracle knows nothing of lanes.  Integers are exact; floats are within the bound that docs/language.md states.
+The oracle knows nothing of lanes.  Integers are exact; floats are within the bound that docs/reference/language.md states.
 """
 
 from __future__ import annotations

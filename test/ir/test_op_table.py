@@ -34,7 +34,7 @@ def name(row: OpDef) -> str:
 
 
 def test_rows_are_documented() -> None:
-    """docs/ops.md is made of these lines, so each is one sentence that ends."""
+    """docs/reference/ops.md is made of these lines, so each is one sentence that ends."""
 
     def check(row: OpDef) -> None:
         assert row.doc.endswith(".")

@@ -26,7 +26,7 @@ from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 
 LARGEST_FRAME = 64 << 10
-"""What docs/architecture.md promises."""
+"""What docs/explanation/architecture.md promises."""
 
 
 def head(dtype: str, workgroup: int = 32) -> str:

@@ -1,6 +1,6 @@
 """Errors of the mathematical functions against mpmath, as the interpreter computes them; all targets give its bits.
 
-`make maths` tries all of f16 and bf16 and ten million arguments of f32: docs/math_functions.md has the figures.
+`make maths` tries all of f16 and bf16 and ten million arguments of f32: docs/reference/math_functions.md has the figures.
 """
 
 from __future__ import annotations

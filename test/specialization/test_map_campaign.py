@@ -1,4 +1,4 @@
-"""The campaign over random maps, short; VYRE_SPEC_MAPS=1000000 makes it as long as docs/cache.md says."""
+"""The campaign over random maps, short; VYRE_SPEC_MAPS=1000000 makes it as long as docs/reference/cache.md says."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Errors of the mathematical functions on all numbers of 16 bits, millions of f32 and thousands of f64:
 
-    PYTHONPATH=test python -m support.math_campaign --json docs/math_functions.json
+    PYTHONPATH=test python -m support.math_campaign --json docs/results/math_functions.json
 
 Results are the cpu target's; the interpreter must give the same bits, on all of 16 bits and a part of the others.
 The oracle is mpmath, but for the millions, where it is NumPy and the C library in f64, whose own error is measured

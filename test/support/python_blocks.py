@@ -1,4 +1,4 @@
-"""The Python of a document as modules that a type checker reads:  python -m support.python_blocks docs/python.md FOLDER
+"""The Python of a document as modules that a type checker reads:  python -m support.python_blocks docs/reference/python.md FOLDER
 
 Blocks marked `pycon` are one session, in which names are bound again to other things.  So each block is a module, which
 imports the names that it takes from the blocks before it.

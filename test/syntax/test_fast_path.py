@@ -35,7 +35,7 @@ def repository_texts() -> list[str]:
     """Every text of ours in a file or in a block of a document, and its parts."""
     paths = [path for folder in ("examples", "test", "docs") for path in (ROOT / folder).rglob("*.vyre")]
     texts = [path.read_text("utf-8") for path in sorted(paths)]
-    for page in [*sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("*.md")]:
+    for page in [*sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("*.md")]:
         texts += re.findall(r"^```vyre[^\n]*\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     texts += [part for text in texts for part in text.split("// -----\n")]
     return list(dict.fromkeys(texts))

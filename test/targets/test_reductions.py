@@ -1,4 +1,4 @@
-"""Reductions and scans combine in the order that docs/language.md fixes, on every target, in all bits."""
+"""Reductions and scans combine in the order that docs/reference/language.md fixes, on every target, in all bits."""
 
 from __future__ import annotations
 

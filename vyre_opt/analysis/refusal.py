@@ -14,7 +14,7 @@ __all__ = ["Refusal"]
 class Refusal:
     """The fact that is missing.
 
-    `reason` is a stable code, for tests and tools; docs/footprints.md and docs/fusion.md list the codes.
+    `reason` is a stable code, for tests and tools; docs/explanation/footprints.md and docs/explanation/fusion.md list the codes.
     `facts` go into the remark's JSON.  Where a proof is cached for launches that pass other buffers,
     `buffer`, `message` and `facts` have placeholders (see fusion.pair_legality).
     """

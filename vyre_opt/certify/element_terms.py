@@ -365,7 +365,7 @@ class ElementTerms:
 
 
 def _neutral(combine: str, dtype: DataType) -> Any:
-    """The encoded value, by docs/language.md."""
+    """The encoded value, by docs/reference/language.md."""
     if dtype is BOOL:
         return combine == "and"
     bits = dtype.bits or 0

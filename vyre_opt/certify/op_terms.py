@@ -1,6 +1,6 @@
 """The meaning of each pure op on scalars, as a z3 term: one table from op name to function.
 
-It is written from the language's text (docs/language.md, "Arithmetic") and from nothing else, so
+It is written from the language's text (docs/reference/language.md, "Arithmetic") and from nothing else, so
 that folds, rewrite rules and lowerings can be checked against it.
 
     type                     a term of it is
@@ -448,7 +448,7 @@ _FLOAT_OPS: dict[str, Callable[..., Term]] = {
 
 
 def _cast(a: Term, source: DataType, target: DataType) -> Term:
-    """Keeps the value as far as the target can hold it; see the table in docs/language.md."""
+    """Keeps the value as far as the target can hold it; see the table in docs/reference/language.md."""
     if source is target:
         return a
     if source.is_bool:

@@ -1,4 +1,4 @@
-"""What a program with slices does, as docs/language.md says: its effects in their order, with terms for values.
+"""What a program with slices does, as docs/reference/language.md says: its effects in their order, with terms for values.
 
 A row of open length is a function of the position in it; a reduction of one is a tree of 4096 folds, each over the rounds of a loop.
 A loop of constant length is run round by round; another one once, with symbols for what it carries.

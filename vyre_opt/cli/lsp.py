@@ -14,7 +14,7 @@ from .text_files import ceiling
 __all__ = ["command", "main"]
 
 EPILOG = """\
-It speaks the Language Server Protocol on stdin and stdout; docs/editors.md says how editors are set up.
+It speaks the Language Server Protocol on stdin and stdout; docs/guides/editors.md says how editors are set up.
 Exit code: 0 after shutdown and exit, 1 for an error, 2 for usage.
 """
 

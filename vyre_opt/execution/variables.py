@@ -1,4 +1,4 @@
-"""The environment variables of vyre_opt and the values that each takes; docs/environment.md says what they do.
+"""The environment variables of vyre_opt and the values that each takes; docs/reference/environment.md says what they do.
 
 `value_of` reads one.  `check_variables` looks at all of them once in a process, also at those that only a later call would read.
 """

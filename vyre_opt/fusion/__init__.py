@@ -23,5 +23,5 @@ What may be joined, by proof, and joining it:
     regrid            a launch over another grid than its own; group_count, workgroup_ids: what that takes
     workgroup_memory  the bytes of workgroup memory that a target has
 
-docs/fusion.md has the formulae and the proofs.
+docs/explanation/fusion.md has the formulae and the proofs.
 """

@@ -2,7 +2,7 @@
 
 A row gives an op's name, its format (the shape of its operands, its rule, its syntax; see formats.py),
 the types it takes, its attributes, its effects, its fold and one line of
-documentation.  The parser, printer, verifier, folder, docs/ops.md and the
+documentation.  The parser, printer, verifier, folder, docs/reference/ops.md and the
 interpreter's coverage test read this table; nothing else lists ops.  Rows of other packages are
 added when their names are first met (see plugin_ops.py).
 """

@@ -120,7 +120,7 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
     """Begin to copy rows x columns elements of `array`, from index `start` on, to shared memory from index `at` on.
 
     All invocations of the workgroup copy some of them, in pieces of up to 16 bytes, or one of them long rows for all (see
-    docs/gpu.md, "Asynchronous copies").  `rows`, `columns`: numbers that are
+    docs/guides/gpu.md, "Asynchronous copies").  `rows`, `columns`: numbers that are
     known; the elements are along the last two dimensions.  `fill`: what the tile gets for elements beyond the end of the
     array's rows, or for rows beyond its last one; without it these are a fault.
     """

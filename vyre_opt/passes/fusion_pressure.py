@@ -12,7 +12,7 @@ at a launch that takes nothing from the one before, and at a buffer of open size
 chain is the product of its ranks.  It is computed in closed form, or by a dispatcher: a dispatch of
 tt.contract_step for each rank, unless the pressure or the cores are too large for that; one that gives
 another product is an error.  A chain is to be fused if its pressure is at most threshold^links
-(docs/fusion.md).
+(docs/explanation/fusion.md).
 
 The second launch of an edge gets notes: `rank`, `pressure`, `fuse` and a finite `threshold`, which
 describe the chain, and `bytes`, which go through memory only because the launches are apart: the

@@ -32,4 +32,4 @@ DELTA_PASSES: dict[str, DeltaPass] = {
     "halves": constants.halve_constants,
     "bindings": items.renumber_bindings,
 }
-"""Each is documented where it is written; docs/reduce.md lists them."""
+"""Each is documented where it is written; docs/guides/reduce.md lists them."""

@@ -106,7 +106,7 @@ class OpSyntax:
 
     `print` gives the op's text after its results.  Of an op with blocks it prints them,
     and gives the text before the first one.
-    `example` is text for docs/ops.md, with {name} and {type} to fill in, and the form that the parser reads fastest.
+    `example` is text for docs/reference/ops.md, with {name} and {type} to fill in, and the form that the parser reads fastest.
     `parse` reads a `Tail`; a format with a rule of its own in the grammar has none.
     `constants` gives the type of a constant in the place of each operand: T; element, that of T's lanes; u32; bool;
     result, that of what gets it; - where none can stand.  With ..., it is that of the operands between the others.

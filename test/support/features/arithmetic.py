@@ -1,4 +1,4 @@
-"""Exact arithmetic of the element types on NumPy arrays, from docs/language.md alone: it is the oracle of the campaign.
+"""Exact arithmetic of the element types on NumPy arrays, from docs/reference/language.md alone: it is the oracle of the campaign.
 
 Integers wrap, floats round once to nearest even.  bf16 is held as its 16 bits in uint16; f16 and bf16 are computed in
 f32 and rounded once more, which gives the same as one rounding for sums, differences and products.

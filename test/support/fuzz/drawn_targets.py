@@ -1,6 +1,6 @@
 """Texts that are drawn, and not mutated: named kernels with any operands, functions that call each other, and many of one op.
 
-Each asks a promise of docs/reliability.md: what the verifier accepts of a kernel is expanded, and what functions or ops
+Each asks a promise of docs/explanation/reliability.md: what the verifier accepts of a kernel is expanded, and what functions or ops
 would take too long is refused by an error at a place, before it takes long.
 """
 

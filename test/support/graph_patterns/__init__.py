@@ -5,7 +5,7 @@
     oracle.py    clean outputs        cases.py      a variant on a graph
     outcome.py   what a target makes of a case
 
-`PYTHONPATH=test python -m support.graph_patterns` prints the table of docs/reliability.md.
+`PYTHONPATH=test python -m support.graph_patterns` prints the table of docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md: what the interpreter finds, by kind of mistake."""
+"""The table of docs/explanation/reliability.md: what the interpreter finds, by kind of mistake."""
 
 from __future__ import annotations
 

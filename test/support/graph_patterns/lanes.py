@@ -1,6 +1,6 @@
 """Lanes as Python generators that run one after the other, and what their accesses say of a program.
 
-This is the definition of docs/language.md, taken literally: every access is kept, and every two that meet at an
+This is the definition of docs/reference/language.md, taken literally: every access is kept, and every two that meet at an
 element are compared.  Nothing of the project is used, and lanes do not go in lock step, so it shares neither code
 nor schedule with the interpreter that it is held against.
 """

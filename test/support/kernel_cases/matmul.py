@@ -79,7 +79,7 @@ def exact_product(a: Array, b: Array, bias: Array | None, activation: str) -> Ar
 def product_bound(
     a: Array, b: Array, bias: Array | None, activation: str, exact: Array, out: DataType
 ) -> Array:
-    """How far a result may be from the exact one, see "Named kernels" in docs/language.md."""
+    """How far a result may be from the exact one, see "Named kernels" in docs/reference/language.md."""
     x, y = np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64))
     sizes = x @ y + (0 if bias is None else np.abs(bias.astype(np.float64)))
     error = (a.shape[-1] + 2) * 2.0**-22 * sizes

@@ -286,11 +286,11 @@ def test_compile_and_run() -> None:
 
 @pytest.mark.gpu
 def test_the_page_about_python() -> None:
-    """The examples of docs/python.md that need torch and a GPU hold what they say."""
+    """The examples of docs/reference/python.md that need torch and a GPU hold what they say."""
     pytest.importorskip("torch")
-    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     on_gpu = [block for block in blocks if "cuda" in block and ">>>" not in block]
     assert on_gpu
     for block in on_gpu:
-        exec(compile(block, "docs/python.md", "exec"), {})
+        exec(compile(block, "docs/reference/python.md", "exec"), {})

@@ -87,9 +87,9 @@ def test_wrong_characters(data: bytes, place: int) -> None:
 
 
 def test_the_document() -> None:
-    """The script of docs/scanner.md that is for a GPU."""
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "scanner.md").read_text(), re.M | re.S)
+    """The script of docs/guides/scanner.md that is for a GPU."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guides/scanner.md").read_text(), re.M | re.S)
     scripts = [block for block in blocks if "cuda" in block]
     assert scripts
     for script in scripts:
-        exec(compile(script, "docs/scanner.md", "exec"), {"__name__": "__main__"})
+        exec(compile(script, "docs/guides/scanner.md", "exec"), {"__name__": "__main__"})

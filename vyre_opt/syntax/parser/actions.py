@@ -73,6 +73,10 @@ class ModuleActions(StageActions):
             help = f"this vyre-opt reads {' and '.join(f'`vyre {v}`' for v in FORMAT_VERSIONS)}"
             self.error(f"this text is in format version {number[:20]}", start, end, help)
 
+    def version_missing(self) -> None:
+        """Read the text in the newest format, which takes most."""
+        self.module.version = int(FORMAT_VERSIONS[-1])
+
     def add(self, item: Item, kind: str) -> None:
         first = self.module.of_kind(item).get(item.name)
         if first is not None and item.loc is not None:

@@ -56,6 +56,9 @@ class Actions(Protocol):
     def skipped_in_head(self, start: int) -> None:
         """Some text was left out of the item head that starts at `start`."""
 
+    def version_missing(self) -> None:
+        """The text goes on at its first item, without a format version."""
+
     def aborted(self, values: list[Any]) -> None:
         """Nothing more is read; `values` is the whole stack."""
 
@@ -367,12 +370,13 @@ class _Recoverer:
         return min(len(opened), rest.count("}"))
 
     def _assume_version(self) -> None:
-        """If the format version could not be read, go on after it, at the first item."""
+        """Go on at the first item, in the newest format, if the format version could not be read."""
         tables, stack = self.tables, self.stack
         version = next(rule.lhs for rule in tables.rules if rule.action == "version")
         after = tables.gotos[tables.start][version]
         if after not in stack.states:
             stack.states[:], stack.values[:], stack.offsets[:] = [tables.start, after], [None], [0]
+            self.actions.version_missing()
 
     def _sync_terminals(self) -> frozenset[int]:
         """The terminals with which some open list of statements or items can go on."""
