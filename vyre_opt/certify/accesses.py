@@ -29,7 +29,7 @@ __all__ = [
 
 
 Indices = Sequence[z3.ArithRef]
-"""Of an element, one for each dimension of the buffer."""
+"""Indices of an element, one for each dimension of the buffer."""
 
 
 @dataclass(frozen=True)

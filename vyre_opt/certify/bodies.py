@@ -65,14 +65,14 @@ class Body:
 
 @dataclass(frozen=True)
 class _TileAccess:
-    """What an access of the joined program to a tile was: `was`, the value that was its index."""
+    """Access of the joined program to a tile; `was`: the value that was its index."""
 
     was: Value
     halo: Halo
 
 
 Special = Callable[["BodyMatch", Op, Sequence[Op], int], int]
-"""What stands for an op in the program after, if that is not the next op: `special(match, op, ops, at)` finds it at
+"""Matcher for an op whose counterpart in the program after is not the next op: `special(match, op, ops, at)` finds it at
 `ops[at]`, and returns the index of the next.  Raises Mismatch."""
 
 
@@ -263,7 +263,7 @@ class BodyMatch:
         return name, (), (op.result.type,), shown(attrs), None
 
     def _length(self, op: Op) -> int | None:
-        """What `len` gives, where the pipeline says it."""
+        """Result of `len`, where the pipeline says it."""
         if op.name != "len":
             return None
         length = self.lengths.get(length_key(self._actual(op) or "", op.attrs.get("dimension")))
@@ -344,7 +344,7 @@ class BodyMatch:
         )
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """Of each value of the joined program, the first one that is surely equal."""
+        """First value of the joined program that is surely equal to each."""
         return self.known.first(values)
 
     # --- one op ---------------------------------------------------------------------------
@@ -354,21 +354,21 @@ class BodyMatch:
         return self.bodies[self.number].program
 
     def after(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """What values are in the program after.  Raises Mismatch if that is not known."""
+        """Counterparts of values in the program after.  Raises Mismatch for an unknown one."""
         missing = next((value for value in values if value not in self.values), None)
         if missing is not None:
             raise Mismatch(f"what is %{missing.name} is not known here")
         return self.first([self.values[value] for value in values])
 
     def result_of(self, name: str, operands: Sequence[Value], dtype: DataType, **attrs: Any) -> Value:
-        """What the program after has computed by a pure op of one result."""
+        """Result of a pure op with one result in the program after."""
         value = self.known.find(name, operands, dtype, **attrs)
         if value is None:
             raise Mismatch(f"here should be a {name} that gives {dtype}")
         return value
 
     def _difference(self, op: Op, other: Op) -> str | None:
-        """In what an op of a launch and one of the joined program differ; None if they are the same op."""
+        """Difference between an op of a launch and one of the joined program; None if they are the same op."""
         if op.name != other.name or len(op.regions) != len(other.regions):
             return f"not {with_article(op.name)}"
         if op.definition.kernel is not None:
@@ -449,7 +449,7 @@ class BodyMatch:
         return at + 1
 
     def _check_again(self, op: Op) -> None:
-        """What may be run in several workgroups: ops that touch nothing but what they alone store."""
+        """Check that several workgroups may run an op: it touches nothing but what they alone store."""
         halo = self._halo(op)
         is_own = halo is not None and halo.producer == self.number
         if "buffer" in op.attrs and _writes(op) != is_own:

@@ -74,7 +74,7 @@ class Named(Protocol):
 
 
 class CertifiedRemark(Protocol):
-    """What a pass says that it did, with its certificate."""
+    """Remark of a pass on a decision, with its certificate."""
 
     @property
     def kind(self) -> str: ...
@@ -413,7 +413,7 @@ _SPECIAL: dict[str, Callable[[Facts, Sequence[Op]], Mapping[Op, Special]]] = {
     "forward": lambda facts, ops: {ops[facts["op"]]: replaced(ops[facts["source"]])},
     "vector": lambda facts, ops: vectorized([[ops[number] for number in same] for same in facts["lanes_of"]]),
 }
-"""What became of ops, by claims about a program: given its ops in order."""
+"""Counterparts of ops that are not the next op, by claim about a program, from its ops in order."""
 
 
 def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | None]:
@@ -537,7 +537,7 @@ def _privatize(before: Module, after: Module, facts: Facts, others: Sequence[Fac
 
 
 def _loops(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
-    """Those about these loops, and those about no loop."""
+    """Obligations about these loops, and about no loop."""
     program = before.programs[facts["program"]]
     loops = [None, *(_ops(program)[number] for number in facts["loops"])]
     return [each for loop, each in _about_loops(before, after, program.name, others) if loop in loops]
@@ -546,7 +546,7 @@ def _loops(before: Module, after: Module, facts: Facts, others: Sequence[Facts])
 def _about_loops(
     before: Module, after: Module, name: str, certificates: Sequence[Facts]
 ) -> Sequence[tuple[Op | None, Obligation]]:
-    """What has to hold where loops of a program load elsewhere, with the loop that it is about."""
+    """Obligations of a program whose loops load elsewhere, each with its loop."""
     counts = tuple(
         (number, facts["by"])
         for facts in certificates

@@ -1,4 +1,4 @@
-"""Which invocation of the old launch a neighbour in a coarse program is.
+"""Ids of neighbours: the invocation of the old launch that a neighbour in a coarse program is.
 
     p         where a lane stands in its workgroup, along an axis: its local id, or a place in a tile
     group     by * workgroup_id + by * p / lanes        the workgroup that it belongs to, of the old launch
@@ -62,12 +62,12 @@ class NeighbourBlock:
         return k // (self.x * self.y)
 
     def number(self, k: int, axis: str) -> int:
-        """Where neighbour `k` is in its block."""
+        """Place of neighbour `k` in its block."""
         return k % self.x if axis == "x" else k // self.x % self.y
 
     @property
     def axes(self) -> str:
-        """Those along which ids are other ones than the coarse program's own."""
+        """Axes along which ids differ from the coarse program's own."""
         return "".join(axis for axis in "xy" if self.tile is not None or self.groups(axis) > 1)
 
     def check(self, workgroup: Dim3) -> None:
@@ -82,7 +82,7 @@ class NeighbourBlock:
                 raise Mismatch(f"a workgroup of {workgroup} is not made of tiles of {self.tile}")
 
     def places(self, local: Mapping[str, z3.ArithRef], width: int) -> dict[str, z3.ArithRef]:
-        """Where a lane of a workgroup so wide stands, by its local ids."""
+        """Place of a lane in a workgroup of this width, by its local ids."""
         if self.tile is None:
             return dict(local)
         a, b = self.tile
@@ -111,7 +111,7 @@ class CoarseIds:
         self.values: dict[tuple[str, str, int, int], Value] = {}
 
     def of(self, op: Op, k: int) -> Value | None:
-        """What an op gives for a neighbour; None if it gives what it does in the coarse program.  Raises Mismatch."""
+        """Value of an op for a neighbour; None if it is the coarse program's own.  Raises Mismatch."""
         axis = op.attrs.get("axis", "")
         if op.name not in IDS or axis not in self.block.axes:
             return None
@@ -147,7 +147,7 @@ class CoarseIds:
         return self._find("add", group, self._find("div", first, lanes))
 
     def _place(self, axis: str) -> Value:
-        """Where a lane stands, see `NeighbourBlock.places`."""
+        """Place of a lane; see `NeighbourBlock.places`."""
         if self.block.tile is None:
             return self._find("local_id", axis=axis)
         (a, b), width, find = self.block.tile, self.coarse.workgroup[0], self._find
@@ -159,7 +159,7 @@ class CoarseIds:
         return find("add", row, find("mul", find("div", tile, width // a), b))
 
     def _number_of_groups(self, group: Value) -> Value:
-        """What the guard compares a workgroup with."""
+        """Number that the guard compares a workgroup with."""
         pending = [] if self.guard is None else [self.guard]
         while pending:
             op = pending.pop().owner
@@ -179,7 +179,7 @@ class CoarseIds:
 
 
 def are_ids(ids: CoarseIds, point: Point, workgroups: Mapping[str, Workgroups]) -> Obligation:
-    """What a coarse program takes for ids is that, and its guard is that the workgroups of the old launch exist."""
+    """Obligation that a coarse program's ids are those of the old launch, and its guard tells whether their workgroups exist."""
     block, coarse = ids.block, ids.coarse
     places = block.places(dict(zip("xy", point.local, strict=False)), coarse.workgroup[0])
     expected: dict[tuple[str, str], z3.ArithRef] = {}

@@ -32,7 +32,7 @@ MOST_TERMS = 1_000_000
 """Beyond which a program is not looked at any more: some 20 s and 500 MB."""
 
 MOST_PARTS = 16
-"""Of a sum of integers that is one term in whatever order it was added; places have few, sums of elements many."""
+"""Most parts of a sum of integers that is one term in any order of adding; places have few parts, sums of elements many."""
 
 FAMILIES = 251
 """Bits of a mask that says which conditions a term may depend on."""
@@ -67,7 +67,7 @@ class ElementTerms:
         return int(node.attrs[0]) if node.name == "const" and node.dtype is BOOL else None
 
     def neutral(self, combine: str, dtype: DataType) -> Term:
-        """What changes no bit of the other operand."""
+        """Operand that changes no bit of the other one."""
         key = combine, dtype
         if key not in self._neutrals:
             self._neutrals[key] = self.emit("const", dtype, value=_neutral(combine, dtype))
@@ -191,7 +191,7 @@ class ElementTerms:
         return self.terms.add(Node("inside", BOOL, (k,), (base, n)))
 
     def _as_inside(self, one: Term, other: Term) -> Term | None:
-        """Of `k < n - base` and `base + k < n`."""
+        """Term for `k < n - base` and `base + k < n` together; None for others."""
         a, c = self.terms.nodes[one], self.terms.nodes[other]
         if a.name != "lt" or c.name != "lt" or self.terms.dtype(a.operands[0]) is not U32:
             return None
@@ -206,7 +206,7 @@ class ElementTerms:
         return self.inside(k, base, n) if left == a.operands[1] else None
 
     def decide(self, condition: Term, path: Iterable[tuple[Term, bool]]) -> bool | None:
-        """Which way a condition goes where others hold or do not."""
+        """Decide a condition where others hold or do not."""
         known = self.constant(condition)
         if known is not None:
             return bool(known)
@@ -326,7 +326,7 @@ class ElementTerms:
         return self.terms.add(node._replace(operands=ordered))
 
     def of_round(self, dtype: DataType) -> Term:
-        """What a round of a loop along a row is given by the one before it."""
+        """Term for a value that one round of a loop along a row hands to the next."""
         return self.terms.symbol(dtype, "round")
 
     def depends_on_round(self, of: Term) -> bool:
@@ -387,7 +387,7 @@ def _neutral(combine: str, dtype: DataType) -> Any:
 
 
 def _is_neutral(combine: str, dtype: DataType) -> Obligation:
-    """Of floats z3 is asked in f16: the code of all formats is one."""
+    """Obligation that the value is neutral.  z3 decides it in f16 for floats: all formats have one code."""
     if dtype.is_float:
         dtype = DataType.F16
     x = variable("x", dtype)

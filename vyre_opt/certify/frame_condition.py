@@ -1,4 +1,6 @@
-"""The claim that a pass changed nothing but what it says: that the program after is the one before, op by op, but for
+"""Frame condition: a pass changed nothing but its decisions.
+
+The program after is the one before, op by op, except for
 
 barriers, and stores that are overwritten         which are not there any more
 loads of what is known, stores of what is there   the value is that of another access

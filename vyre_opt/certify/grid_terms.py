@@ -18,7 +18,7 @@ LONGEST = (1 << 32) - (1 << 16)
 
 
 def lengths_in_range(point: Point) -> list[z3.BoolRef]:
-    """What a launch says of the lengths that its program takes as a u32."""
+    """Condition that the lengths of a launch, which its program takes as a u32, are in range."""
     program = point.group.program
     lengths = {
         op.attrs["buffer"] for op in program.walk() if op.name == "len" and op.result.type is DataType.U32

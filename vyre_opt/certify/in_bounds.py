@@ -75,7 +75,7 @@ def _group(program: Program) -> Group:
 
 
 def shown_at(point: Point, **terms: z3.ArithRef) -> dict[str, z3.ArithRef]:
-    """What a person needs to follow a refutation: the workgroup, the lane, the iterations, and `terms`."""
+    """Terms that explain a refutation to a person: the workgroup, the lane, the iterations, and `terms`."""
     whose = "" if point.group.name == MAIN_GROUP else f"{point.name} "
     shown = {}
     for axis, name in enumerate(AXES):

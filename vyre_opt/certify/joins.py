@@ -324,7 +324,7 @@ def _is_positive(step: Bound) -> bool:
 
 
 def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
-    """What is read of buffers that do not have what was there before the launch, the workgroup has written."""
+    """Obligations that the workgroup itself has written all that it reads of buffers without contents from before the launch."""
     for name in sorted(join.buffers):
         formal = join.program.buffers[join.buffers[name]]
         if formal.access is AccessMode.READ or formal.live_in:
@@ -337,7 +337,7 @@ def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
 
 
 def _regridded(join: Join) -> tuple[list[Program], list[Obligation]]:
-    """What each launch's program is over the grid of the whole, and what makes that right.  Raises Mismatch."""
+    """Program of each launch over the grid of the whole, with the obligations that make it right.  Raises Mismatch."""
     assert join.after is not None
     if join.after.grid[1:] != (1, 1) or len(join.regrids) != len(join.launches) or join.halos:
         raise Mismatch("such a grid is not looked at")
@@ -419,8 +419,8 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
 def _races_of(
     model: z3.ModelRef, member: _Member, access: Access, here: Point, there: Point, index: Indices
 ) -> list[z3.BoolRef]:
-    """That the races do not happen which any lane of the workgroup `there` has, by the values of a model, with what the
-    launch accesses `here`."""
+    """Obligation that no lane of the workgroup `there` races, by the values of a model, with the accesses of the
+    launch `here`."""
     lane = [z3.Int(f"race.{axis}") for axis in AXES]
     races = [
         *_races(member, access, here, there, index, lane),
@@ -436,8 +436,8 @@ def _races_of(
 
 
 def _no_races(member: _Member, access: Access, here: Point, there: Point, index: Indices) -> list[z3.BoolRef]:
-    """What a launch accesses `here`, the lane `there` does not access too, if that is another one that nothing orders
-    and one of the two accesses stores."""
+    """Obligation that the lane `there` does not access an element that a launch accesses `here`, if it is another lane, nothing
+    orders the two, and one of the accesses stores."""
     return [z3.Not(race) for race in _races(member, access, here, there, index, there.local)]
 
 
@@ -450,8 +450,8 @@ def _races(
     local: Sequence[z3.ArithRef],
     at_first: bool = False,
 ) -> Iterator[z3.BoolRef]:
-    """That an access of the launch by the lane `local` of the workgroup `there` is of an element that `access` is of
-    `here`; none for one that depends on what is not known.  In the iterations of `there`, as far as it has such, or
+    """Conditions that an access of the launch by the lane `local` of the workgroup `there` is of the element that `access` is of
+    `here`; none for an access that depends on unknown values.  In the iterations of `there`, as far as it has any, or
     `at_first`."""
     loops = [op for op in member.nesting.ops if op.name == "for"]
     numbers = [*([] if at_first else there.iterations.values()), *[z3.IntVal(0)] * len(loops)]

@@ -27,7 +27,7 @@ class KnownValues:
         self._learnt: list[Key] = []
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """Of each value, the first one that is surely equal."""
+        """First value that is surely equal to each."""
         return tuple(self.firsts.get(value, value) for value in values)
 
     def learn(self, program: Program, op: Op) -> None:
@@ -47,7 +47,7 @@ class KnownValues:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What a block computes is known in it only."""
+        """Scope of a block: its values are known in it only."""
         mark = len(self._learnt)
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the invocations that share a row do, all of them in lock step: that it is what the program with slices does.
+"""Effects of the invocations that share a row, in lock step: they are those of the program with slices.
 
 values          a term for each lane
 chip memory     a term for each element, with who wrote it and since which barrier; a race is refused
@@ -28,7 +28,7 @@ SUBGROUP = 32
 
 Lanes = Sequence[Term]
 Layout = tuple[int, int, int, int, int]
-"""Of a slice that a loop carries: rows and columns of it, rows and columns of invocations, and neighbours that each has of a row."""
+"""Layout of a slice that a loop carries: rows and columns of it, rows and columns of invocations, and neighbours of a row that each has."""
 
 
 @dataclass
@@ -228,7 +228,7 @@ class _Lanes:
     def chosen(
         self, conditions: Lanes, decided: Mapping[int, bool | None], one: Lanes, other: Lanes
     ) -> Lanes:
-        """What each lane has of one of two blocks, by the condition of the lane, or as that is known."""
+        """Values of each lane from one of two blocks, by the condition of the lane, or as far as that is known."""
 
         def choose(lane: int) -> Term:
             known = decided[lane]
@@ -258,7 +258,7 @@ class _Lanes:
             self.values[result] = self.chosen(conditions, open_, ends[0][number], ends[1][number])
 
     def accessed(self) -> list[set[str]]:
-        """What was accessed since the last barrier."""
+        """Elements accessed since the last barrier."""
         return [set(self.loaded), set(self.stored)]
 
     def restore(self, accessed: Sequence[set[str]]) -> None:
@@ -367,7 +367,7 @@ class _Lanes:
         layouts: Sequence[Layout],
         first: int,
     ) -> Iterator[Callable[[int], Term | None]]:
-        """What each lane has of values and slices, one after the other; None for what does not exist."""
+        """Terms of each lane for values and slices, one after the other; None for elements that do not exist."""
         given = iter(layouts)
         for number, value in enumerate(values):
             if isinstance(value, int):
@@ -401,7 +401,7 @@ class _Lanes:
         layouts: Sequence[Layout],
         first: int,
     ) -> list[Lanes]:
-        """Where there is no element, a value of which nothing is known."""
+        """Terms of lanes, with an unknown value for an element that does not exist."""
         lanes = []
         for make in self.flat(op, values, layouts, first):
             dtype = self.b.terms.dtype(next(term for term in map(make, self.active) if term is not None))
@@ -436,7 +436,7 @@ class _Lanes:
             )
 
     def folded(self, op: Op, n: Term, begin: Term, own: Term, end: Term) -> Term:
-        """What a loop makes of a value that each round is combined with."""
+        """Result of a loop for a value that each round is combined with."""
         node, combine = self.b.terms.nodes[end], self.b.terms.nodes[end].name
         if combine == "linear":
             combine, other = "add", self.b.emit("sub", node.dtype, end, own)
@@ -707,7 +707,7 @@ class _Lanes:
         self.values[op.result] = self.each(source)
 
     def reduce(self, op: Op) -> None:
-        """By halves, from the lane farthest away."""
+        """Reduce by halves, from the lane farthest away."""
         self.together(op)
         combine, dtype, value = op.attrs["combine"], op.result.type, self.of(op.operands[0])
         totals: dict[int, Term] = {}

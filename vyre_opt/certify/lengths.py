@@ -18,7 +18,7 @@ from ..ir.program import Buffer, Op, Value
 __all__ = ["LengthTerms", "extent_of"]
 
 LEAST_BITS = 32
-"""Of integers that lengths fit in."""
+"""Least bits of integers that lengths fit in."""
 
 
 class LengthTerms:

@@ -1,4 +1,4 @@
-"""What is known where a program goes: conditions that hold, and how far counters are below their bounds.
+"""Facts along the paths of a program: conditions that hold, and distances of counters from their bounds.
 
 Which way a condition goes is guessed here by a sum, as if no number wrapped.  Each guess is kept as a claim, of which z3
 makes sure.
@@ -55,7 +55,7 @@ class Paths:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is assumed here holds in it only."""
+        """Scope of assumptions: they hold in it only."""
         was = self.now
         try:
             yield
@@ -77,7 +77,7 @@ class Paths:
         self._claims, self._base = outer, base
 
     def begin_claims(self) -> None:
-        """What is assumed by now holds for all claims of this scope."""
+        """Let the present assumptions hold for all claims of this scope."""
         self._base = len(self.now.facts)
 
     def _z3(self, facts: Sequence[Any]) -> list[z3.BoolRef]:
@@ -170,7 +170,7 @@ class Paths:
         return term
 
     def _decided(self, condition: Term) -> tuple[bool | None, bool]:
-        """What is known of a condition, and whether it is a guess."""
+        """Known value of a condition, and whether it is a guess."""
         if condition in self.now.assumed:
             return self.now.assumed[condition], False
         node = self.terms.nodes[condition]

@@ -129,7 +129,7 @@ class Terms:
         return None
 
     def _integer(self, op: Op, dtype: DataType, operands: Sequence[Term]) -> Term | None:
-        """Of ops that are sums, or products with a constant."""
+        """Term of an op that is a sum, or a product with a constant."""
         if op.name == "const":
             return self.number(op.attrs["value"], dtype)
         forms = [self.linear(each) for each in operands] if op.name in ("add", "sub", "mul", "neg") else []
@@ -157,7 +157,7 @@ class Terms:
         return Linear({of: 1}, 0)
 
     def sum(self, dtype: DataType, *forms: tuple[Linear, int]) -> Term:
-        """Of forms, each with a factor."""
+        """Sum of forms, each with a factor."""
         total = self.combined(dtype, *forms)
         if total.const == 0 and [*total.parts.values()] == [1]:
             return next(iter(total.parts))
@@ -186,7 +186,7 @@ class Terms:
     # --- for z3 -----------------------------------------------------------------------------------
 
     def to_z3(self, of: Term) -> Any:
-        """As a bit-vector or a bool: of an integer or a condition."""
+        """Bit-vector of an integer term, or bool of a condition."""
         if of not in self._z3:
             self._z3[of] = self._translated(of)
         return self._z3[of]

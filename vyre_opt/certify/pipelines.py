@@ -18,7 +18,7 @@ __all__ = ["Changes", "difference", "lost_demands", "who_sees", "who_sees_argume
 
 @dataclass(frozen=True)
 class Changes:
-    """What a pass says of a pipeline: the launches, by their ids, that are `joined` with others, and those `absorbed` by
+    """Changes of a pipeline by a pass: the launches, by their ids, that are `joined` with others, and those `absorbed` by
     them; and the `dropped` arguments of launches, by program and index."""
 
     joined: Container[int]
@@ -27,7 +27,7 @@ class Changes:
 
 
 def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | None:
-    """In what else the pipelines differ; None if in nothing."""
+    """Other difference between the pipelines; None without one."""
     if before.params != after.params:
         return "its params are declared otherwise"
     lengths = LengthTerms(before.buffers)
@@ -54,7 +54,7 @@ def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
 
 
 def _dimensions(buffer: Buffer) -> list[tuple[int, ...]]:
-    """What `len` of a buffer has for each dimension."""
+    """Results of `len` of a buffer for each dimension."""
     return [(dimension,) for dimension in range(buffer.dimensions)] if buffer.dimensions > 1 else [()]
 
 
@@ -100,7 +100,7 @@ def _is_same_launch(was: Launch, now: Launch, lengths: LengthTerms, changes: Cha
 
 
 def who_sees(pipeline: Pipeline, name: str, inside: Container[int]) -> str | None:
-    """Who needs a buffer of a pipeline beside the stages `inside`, by their ids; None for nobody."""
+    """User of a buffer of a pipeline besides the stages `inside`, which are given by their ids; None without one."""
     if _is_the_hosts(pipeline.buffers[name]):
         return f"@{name} is the host's"
     for stage in pipeline.walk():
@@ -111,7 +111,7 @@ def who_sees(pipeline: Pipeline, name: str, inside: Container[int]) -> str | Non
 
 
 def who_sees_argument(module: Module, program: Program, buffer: str) -> str | None:
-    """Who needs what a buffer of a program leaves behind; None for nobody."""
+    """User of the contents that a buffer of a program leaves behind; None without one."""
     formal = program.buffers[buffer]
     if _is_the_hosts(formal):
         return f"@{buffer} is the host's"

@@ -66,7 +66,7 @@ def type_range(dtype: DataType) -> tuple[int, int]:
 
 
 class Nesting:
-    """Where the ops of a program stand: their number in program order, and the blocks and ops around them.
+    """Nesting of the ops of a program: their number in program order, and the blocks and ops around them.
 
     `number`: by op.  `around`: by op, the ops around it, outermost first, each with the number of the region.
     """
@@ -101,7 +101,7 @@ class Nesting:
 
 @dataclass
 class Group:
-    """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
+    """Values that all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
     `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open, None for
     an axis that it leaves open too.  `specs`: specialization constants that are fixed.  `params`: what a launch binds
@@ -148,7 +148,7 @@ class Group:
         return term % modulus
 
     def length(self, buffer: str, dimension: int | None = None) -> Integer:
-        """Of several dimensions, the extent along one."""
+        """Length of a buffer, or its extent along one of several dimensions."""
         declared = self.program.buffers[buffer]
         if declared.dimensions > 1:
             number = dimension or 0
@@ -399,7 +399,7 @@ class Point:
         return result
 
     def assumptions(self) -> list[z3.BoolRef]:
-        """What is true of the variables; after all terms are made."""
+        """Assumptions about the variables, once all terms exist."""
         return [*self.group.facts, *self.facts]
 
 
@@ -503,7 +503,7 @@ def _param(point: Point, op: Op) -> Integer:
 
 
 def _load(point: Point, op: Op) -> Integer | None:
-    """What an unknown function of the indices gives, so that equal loads are equal."""
+    """Result of an unknown function of the indices, so that equal loads are equal."""
     name = point.contents.get(op.attrs["buffer"])
     if name is None or not op.result.type.is_int:
         return None
@@ -651,7 +651,7 @@ def _cast(point: Point, op: Op) -> Integer | None:
 
 
 def _by_cases(point: Point, op: Op) -> Integer | None:
-    """Of operands that have few values, such as local ids: the result that each has, by the meaning of the op."""
+    """Result by cases, for operands with few values, such as local ids: the meaning of the op for each."""
     values = [*op.operands, *op.results]
     if not op.operands or op.regions or not all(v.type.is_int for v in values):
         return None

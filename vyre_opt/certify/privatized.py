@@ -45,7 +45,7 @@ NEUTRAL: dict[str, Callable[[int, int], int]] = {
     "atomic_min": lambda low, high: high,
     "atomic_max": lambda low, high: low,
 }
-"""What changes no element, of integers from `low` to `high`, by atomics that commute and can be grouped in any way."""
+"""Operand that changes no element, for integers from `low` to `high`, of atomics that commute and can be grouped in any way."""
 
 
 def _neutral(kind: str, dtype: DataType) -> int:
@@ -117,7 +117,7 @@ def _runs_in_order(after: Program) -> bool:
 
 
 def _counted(of: Relaunched, private: Buffer) -> _Counted:
-    """What a buffer of workgroups is a copy of: the buffer to which its elements are added.  Raises Mismatch."""
+    """Buffer to which the elements of a workgroup's buffer are added.  Raises Mismatch."""
     for op in of.after.walk():
         source = op.operands[-1].owner if op.name in NEUTRAL else None
         if isinstance(source, Op) and source.name == "load" and source.attrs["buffer"] == private.name:
@@ -211,7 +211,7 @@ def _loop(ops: OpSequence, body: Block, *bounds: Value | int) -> None:
 def _each_element(
     top: OpSequence, lane: Value, of: _Counted, write: Callable[[OpSequence, _Counted, Value], None]
 ) -> None:
-    """What one lane does with each element of a private buffer."""
+    """Effect of one lane on each element of a private buffer."""
     element, ops = Value("element", U32), OpSequence(top.program)
     write(ops, of, element)
     _loop(top, Block((element,), ops.ops), lane, of.count, top.program.lanes)

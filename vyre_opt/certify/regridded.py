@@ -58,7 +58,7 @@ class Regridded:
 
 
 def expected_program(of: Regridded) -> tuple[Program, list[Obligation]]:
-    """What the joined program has to hold for a launch, and what has to be true for that.  Raises Mismatch."""
+    """Expected program of a launch within the joined one, and its obligations.  Raises Mismatch."""
     if of.program.workgroup[1:] != (1, 1) or of.launch.grid[1:] != (1, 1):
         raise Mismatch(f"@{of.program.name} has more than one dimension")
     if not 1 <= of.factor or (of.factor > 1 and 2 * of.factor > of.program.workgroup[0]):
@@ -186,7 +186,7 @@ def _commute(a: Access, b: Access, used: Container[Value]) -> bool:
 
 
 def _is_any_order_right(op: Op) -> bool:
-    """Of one in COMMUTE: a sum of floats depends on its order, and is left open by `reassoc` alone."""
+    """Whether any order is right for an atomic in COMMUTE: a sum of floats depends on its order, and `reassoc` alone leaves that open."""
     is_sum = op.name == "atomic_add" and op.result.type.is_float
     return not is_sum or "reassoc" in op.attrs.get("fastmath", ())
 
@@ -207,7 +207,7 @@ def _apart(nesting: Nesting, a: Access, b: Access) -> Obligation:
 
 
 def _workgroups(of: Regridded, limit: Value | int) -> Extent:
-    """As many as have an invocation for each element below the limit, over the pipeline's buffers."""
+    """Number of workgroups with an invocation for each element below the limit, over the pipeline's buffers."""
     lanes = of.program.workgroup[0]
     most = limit if isinstance(limit, int) else fold(_extent(of, limit), of.lengths)
     if isinstance(most, int):

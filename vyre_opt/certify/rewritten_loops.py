@@ -43,10 +43,10 @@ Item = Op | Callable[[], None]
 Load = tuple[str, object, tuple[Term, ...]]
 
 MOST_OPS = 1 << 14
-"""That the iterations of a loop of constant length may have, to be looked at one by one."""
+"""Most ops in the iterations of a loop of constant length that is run one by one."""
 UNIFORM = {"const", "len", "workgroup_id", "num_workgroups", "workgroup_size", "global_size", "subgroup_size",
            "num_subgroups", "param", "spec", "linear"}  # fmt: skip
-"""What is the same for all invocations of a workgroup, if its operands are."""
+"""Ops that are the same for all invocations of a workgroup, if their operands are."""
 
 
 def rewritten_loops(
@@ -77,7 +77,7 @@ class _Side:
 
 
 Place = tuple[tuple[str, ...], tuple[Term, ...], tuple[tuple[Term, int], ...], int]
-"""Of a store, all but a number in its last index: the types of indices, the other indices, the parts of the last one, and its width."""
+"""Place of a store without a number in its last index: the types of indices, the other indices, the parts of the last one, and its width."""
 
 
 class _Stores:
@@ -500,7 +500,7 @@ class _SideBySide:
             self.choose(side, op.results, condition, [side.values[v] for v in op.results], others[number])
 
     def check_count(self, loop: Op, begins: Term, low: int, high: int) -> None:
-        """It begins, and its bounds are more than `low` apart, but not more than `high`."""
+        """Check that a loop begins, and that its bounds are more than `low` apart, but not more than `high`."""
         lower, upper = self.terms.nodes[begins].operands
         bits, apart = self.terms.dtype(lower).bits or 1, self.terms.distance(lower, upper)
         what = "a loop has as many iterations as are written out, or one less"
@@ -568,7 +568,7 @@ class _SideBySide:
         return by
 
     def last_bound(self, side: _Side, loop: Op) -> Term:
-        """Of a loop whose step is computed."""
+        """Step of a loop that computes it: the last of the loop's operands before the carried ones."""
         return self.of(side, loop.operands[: len(loop.operands) - len(inits(loop))])[-1]
 
     def check_carried(self, was: Op, now: Op) -> None:

@@ -1,4 +1,4 @@
-"""What a program with slices does, as docs/reference/language.md says: its effects in their order, with terms for values.
+"""Meaning of a program with slices, as docs/reference/language.md defines it: its effects in their order, with terms for values.
 
 A row of open length is a function of the position in it; a reduction of one is a tree of 4096 folds, each over the rounds of a loop.
 A loop of constant length is run round by round; another one once, with symbols for what it carries.
@@ -26,7 +26,7 @@ __all__ = ["FOLDED", "Effect", "Elements", "Loop", "Meaning", "OpenRow", "base_o
 U32, BOOL = DataType.U32, DataType.BOOL
 FOLDED, CHUNK, GROUP = 4096, 128, 4
 MOST_ROUNDS = 1 << 12
-"""Of a loop that is run round by round."""
+"""Most rounds of a loop that is run round by round."""
 
 Position = tuple[int, ...]
 Indices = tuple[Term, ...]
@@ -258,7 +258,7 @@ class Meaning:
         return loop
 
     def overwrite(self, op: Op) -> None:
-        """What a loop writes is another thing in each round, and behind it."""
+        """Give each buffer that a loop writes another version, in each round and behind the loop."""
         for name in {each.attrs["buffer"] for each in op.walk() if "write" in each.definition.effects}:
             self.versions[name] += 1
 
@@ -323,7 +323,7 @@ class Meaning:
         ]
 
     def extents(self, op: Op, dtype: DataType, starts: Sequence[Term]) -> tuple[Position, Term | None]:
-        """Of a slice of a buffer; or what is left of its only dimension, where that is no number."""
+        """Extents of a slice of a buffer; or the rest of its only dimension, where that is no number."""
         shape = self.program.buffers[op.attrs["buffer"]].shape
         first, extents = len(shape) - len(dtype.extents), list[int]()
         for axis, number in enumerate(dtype.extents):
@@ -351,7 +351,7 @@ class Meaning:
         return (*starts[:outer], *ends)
 
     def is_inside(self, name: str, indices: Indices, rank: int) -> Term:
-        """Of an element of a slice that may reach beyond the edges: an index before the first element has wrapped around."""
+        """Whether an element of a slice that may reach beyond the edges is inside; an index before the first element has wrapped around."""
         first, inside = len(indices) - rank, self.b.terms.boolean(True)
         for dimension in range(first, len(indices)):
             index = indices[dimension]

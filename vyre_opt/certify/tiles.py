@@ -326,7 +326,7 @@ class _Unknowns:
 
 
 def _divided(rest: z3.ArithRef, factors: Mapping[_Unknown, int]) -> dict[z3.ArithRef, z3.ArithRef]:
-    """What each variable is where their multiples by `factors` add up to `rest`, the largest multiple first."""
+    """Value of each variable whose multiples by `factors` add up to `rest`, the largest multiple first."""
     solution = {}
     for part, factor in factors.items():  # counted down from its last value where the index falls
         if factor < 0 and part.count is not None:
@@ -340,12 +340,12 @@ def _divided(rest: z3.ArithRef, factors: Mapping[_Unknown, int]) -> dict[z3.Arit
 
 
 def _step(index: z3.ArithRef, unknowns: Sequence[_Unknown], one: _Unknown, value: int) -> int:
-    """By how much the index grows where `one` goes from 0 to `value`, and all else is 0, so that nothing wraps."""
+    """Growth of the index where `one` goes from 0 to `value`, and all else is 0, so that nothing wraps."""
     return _growth(index, [(u.term, value if u.term is one.term else 0) for u in unknowns])
 
 
 def _growth(index: z3.ArithRef, values: Sequence[tuple[z3.ArithRef, int]]) -> int:
-    """By how much the index grows where variables go from 0 to these values, and all else is 0."""
+    """Growth of the index where variables go from 0 to these values, and all else is 0."""
     here = [(term, z3.IntVal(value)) for term, value in values]
     step = z3.substitute(index, *here) - z3.substitute(index, *((term, z3.IntVal(0)) for term, _ in values))
     step = z3.simplify(z3.substitute(step, *((other, _zero_of(other)) for other in variables([step]))))
@@ -491,7 +491,7 @@ def _rebased(
 
 
 def _narrowed(nesting: Nesting, write: Access, after: Program) -> Obligation:
-    """What is stored fits the narrower type of the tile."""
+    """Obligation that a stored value fits the narrower type of the tile."""
     point = Point.any(nesting, Group(nesting.program), "lane")
     value = point.integer(write.op.operands[0]).term
     narrow = after.buffers[write.buffer].dtype
