@@ -37,7 +37,7 @@ def picture(path: Path = PIPELINE) -> str:
         x += float(width) + GAP
     height = HEAD + max(float(height) for _, height, _ in drawings) + 8
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="report" width="{x - GAP:g}" height="{height:g}">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="report" viewBox="0 0 {x - GAP:g} {height:g}" width="{x - GAP:g}" height="{height:g}">\n'
         f'<style>\n{_style()}</style>\n<rect width="100%" height="100%" rx="8" class="ground"/>\n'
         f"{''.join(parts)}\n</svg>\n"
     )
