@@ -27,12 +27,10 @@ slow-tests: install  ## Run all tests but campaigns, and write which are slow to
 
 mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
 	$(BIN)/python test/mutants
-	$(BIN)/python test/mutants --page > docs/generated/mutants.md
 
 rules: export PYTHONPATH := test
-rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/generated/rules.md (half an hour)
+rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and keep the results (half an hour)
 	$(BIN)/python -m support.rules --json docs/results/rules.json
-	$(BIN)/python docs/rules_page.py > docs/generated/rules.md
 
 maths: export PYTHONPATH := test
 maths: install  ## Errors of the mathematical functions on all numbers of 16 bits and many others (ten minutes)
@@ -46,6 +44,7 @@ notebook: install  ## Run the notebook in docs and keep what its cells print
 plot: install  ## Draw the figures of docs/ from bench/results
 	$(BIN)/pip install -e '.[plot]'
 	$(BIN)/python bench/search_sizes_plot.py
+	$(BIN)/python bench/peers_plot.py
 
 # What docs/explanation/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
@@ -64,10 +63,9 @@ campaign: install  ## The tests at full optimisation, those that a plain run lea
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
 
 features: export PYTHONPATH := test
-features: install  ## Programs by pairs of features, compared with NumPy, and docs/generated/features.md (N=300000 takes half an hour on 16 cores)
+features: install  ## Programs by pairs of features, compared with NumPy (N=300000 takes half an hour on 16 cores)
 	$(BIN)/python -m support.features --programs $(N) --seed $(SEED) --json docs/results/features.json
 	$(BIN)/python -m support.features --programs $$(($(N) / 15)) --seed $(SEED) --target cpu --json docs/results/features.json
-	$(BIN)/python docs/features_page.py > docs/generated/features.md
 
 records: export PYTHONPATH := test
 records: install  ## 3,000 public calls, whose results and messages must be what they were (a minute on 2 cores)
@@ -79,8 +77,8 @@ certify: install  ## Decisions about the kernels and random texts, proved by z3 
 	$(BIN)/python -m support.certifying --texts $(N) --seed $(SEED)
 
 certify-mistakes: export PYTHONPATH := test
-certify-mistakes: install  ## Plant mistakes in analyses and passes, see that the certifier refutes them, and write the table in docs/explanation/certify.md (a minute)
-	$(BIN)/python -m support.certifier_mistakes --page docs/explanation/certify.md
+certify-mistakes: install  ## Plant mistakes in analyses and passes, see that the certifier refutes them, and keep the results (a minute)
+	$(BIN)/python -m support.certifier_mistakes --json docs/results/refuted_mistakes.json
 
 # The cases of a seed are always the same; the time decides how many of them are run.
 SECONDS ?= 60
@@ -123,17 +121,15 @@ docs: pages  ## Make the site of docs/ in docs/_build, with the API from docstri
 	$(BIN)/pip install -e '.[docs]'
 	$(BIN)/sphinx-build -W -n -q docs docs/_build
 
-pages: install  ## Make what is generated: pages of docs/, stubs of ops, highlighters
+pages: install  ## Make what is generated: pages of docs/, pictures, stubs of ops, highlighters
 	$(BIN)/python docs/ops_page.py > docs/reference/ops.md
 	$(BIN)/python docs/passes_page.py > docs/reference/passes.md
+	$(BIN)/python docs/math_functions_page.py > docs/reference/math_functions.md
+	$(BIN)/python bench/ratios.py > docs/reference/performance.md
+	$(BIN)/python docs/pipeline_picture.py
 	$(BIN)/python docs/op_stubs.py
 	$(BIN)/python docs/highlighters.py
 	$(BIN)/python docs/man_pages.py
-	$(BIN)/python test/mutants --page > docs/generated/mutants.md
-	$(BIN)/python docs/rules_page.py > docs/generated/rules.md
-	$(BIN)/python docs/math_functions_page.py > docs/reference/math_functions.md
-	$(BIN)/python docs/features_page.py > docs/generated/features.md
-	$(BIN)/python bench/report.py
 
 man: install  ## Make the manual pages, which a wheel installs in share/man (docs/man; `man -l docs/man/vyre-opt.1`)
 	$(BIN)/python docs/man_pages.py
@@ -151,7 +147,7 @@ bench: install  ## Measure calls, the front end and the CPU kernels beside their
 	$(BIN)/python bench/cpu_kernels.py
 	$(BIN)/python bench/matmul.py
 	$(BIN)/python bench/pipeline_compile.py
-	$(BIN)/python bench/report.py
+	$(BIN)/python bench/ratios.py > docs/reference/performance.md
 
 ci:  ## Do what CI does, in a fresh environment
 	.ci/run

@@ -1,4 +1,4 @@
-"""docs/generated/benchmarks.md, made from bench/results/*.json:  python bench/report.py [--check]
+"""The page of all benchmarks, made from bench/results/*.json:  python bench/report.py
 
 A result is a JSON object, written by one script of this folder:
 
@@ -15,18 +15,14 @@ A result is a JSON object, written by one script of this folder:
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 BENCH = Path(__file__).resolve().parent
-PAGE = BENCH.parent / "docs/generated/benchmarks.md"
 
 _INTRO = """\
 # Benchmarks
-
-<!-- Made by `python bench/report.py` from bench/results/*.json; run the benchmarks to change it. -->
 
 Each section comes from one file in bench/results, which its script writes in one run:
 all tools of a table ran on the same machine in the same minutes.
@@ -77,14 +73,5 @@ def _table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text(encoding="utf-8") != text:
-            sys.exit("docs/generated/benchmarks.md is out of date: run python bench/report.py")
-        return
-    PAGE.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    print(page(), end="")

@@ -1,38 +1,22 @@
 """docs/images/search_sizes.svg, drawn from bench/results/search_sizes.json:  python bench/search_sizes_plot.py
 
-Needs matplotlib, of the extra `[plot]`.  The same figures and the same matplotlib give the same bytes: there is no date in the
-file, and its ids are hashes with a fixed salt.  The description in the file has the digest of the figures, by which a
-test sees, without matplotlib, that the drawing is that of the results.
+Needs matplotlib, of the extra `[plot]`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+from figures import drawing
 from search_sizes import RESULTS, size_name, speed
 
-BENCH = Path(__file__).resolve().parent
-FIGURE = BENCH.parent / "docs/images/search_sizes.svg"
-
-
-def digest(samples: list[dict[str, Any]]) -> str:
-    """What the description of the drawing says of the figures."""
-    return "figures " + hashlib.sha256(json.dumps(samples, sort_keys=True).encode()).hexdigest()
+FIGURE = Path(__file__).resolve().parents[1] / "docs/images/search_sizes.svg"
 
 
 def draw(samples: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    # text stays text: it is small, and searchable
-    settings: Any = {"svg.hashsalt": "search_sizes", "svg.fonttype": "none", "font.family": "sans-serif"}
-    with matplotlib.rc_context(settings):
-        figure, axes = pyplot.subplots(figsize=(8, 5))
+    with drawing(path, samples, (8, 5)) as axes:
         sizes = [row["size"] for row in samples]
         for name in samples[0]["ways"]:
             is_peer = "Hyperscan" in name
@@ -52,9 +36,6 @@ def draw(samples: list[dict[str, Any]], path: Path) -> None:
         axes.set_ylabel("GB of text a second")
         axes.grid(visible=True, which="major", color="0.9")
         axes.legend(fontsize="small")
-        figure.tight_layout()
-        figure.savefig(path, format="svg", metadata={"Date": None, "Description": digest(samples)})
-        pyplot.close(figure)
 
 
 def main() -> None:

@@ -7,7 +7,10 @@ turns what they use of it (words in backticks, indented blocks) into what Sphinx
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.metadata import metadata
+from pathlib import Path
 from typing import Any
 
 _METADATA = metadata("vyre-opt")
@@ -69,6 +72,12 @@ def _paragraph(text: str) -> str:
     return "".join(spans)
 
 
+def make_pages(app: Any) -> None:
+    """Write the pages that are made of recorded measurements."""
+    subprocess.run([sys.executable, Path(__file__).with_name("generated_pages.py")], check=True)
+
+
 def setup(app: Any) -> None:
+    app.connect("builder-inited", make_pages)
     app.connect("source-read", link_to_source)
     app.connect("autodoc-process-docstring", as_restructured_text)

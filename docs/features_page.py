@@ -1,4 +1,4 @@
-"""docs/generated/features.md, made from docs/results/features.json:  python docs/features_page.py > docs/generated/features.md
+"""The page of features and their pairs, made from docs/results/features.json:  python docs/features_page.py
 
 `make features` writes the JSON: the tallies of `support.features.campaign`, one for each target.
 """
@@ -19,8 +19,6 @@ ENOUGH = 50
 
 _INTRO = """\
 # Programs by pairs of features
-
-<!-- Made by `make features` and `python docs/features_page.py > docs/generated/features.md`. -->
 
 Mistakes of an optimiser are where two features meet that nobody thought of together.  So this campaign has a table of
 {features} features of programs and pipelines (`test/support/features/table.py`), and composes a pipeline of two to eight stages for
@@ -56,7 +54,7 @@ def tallies(path: Path = TALLIES) -> dict[str, Any]:
 
 
 def page(of: dict[str, Any]) -> str:
-    """The whole of docs/generated/features.md."""
+    """The whole page."""
     tally = of["ref"]
     names = tally["of"][0]
     pairs = _pairs(tally)

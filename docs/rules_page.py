@@ -1,4 +1,4 @@
-"""docs/generated/rules.md, made from docs/results/rules.json:  python docs/rules_page.py > docs/generated/rules.md
+"""The page of proved rules, made from docs/results/rules.json:  python docs/rules_page.py
 
 `make rules` writes the JSON, in half an hour: the object of `support.rules.report.Results`.
 """
@@ -27,8 +27,6 @@ _GROUPS = {
 
 _INTRO = """\
 # Rules that are proved
-
-<!-- Made by `make rules` and `python docs/rules_page.py > docs/generated/rules.md`. -->
 
 What a rewrite rule, a fold or a lowering makes of an op is the same as the op, for every input.  The
 meaning of each op is written down once more for this, as a term over bit-vectors of the real widths
@@ -84,7 +82,7 @@ def results(path: Path = RESULTS) -> dict[str, Any]:
 
 
 def page(of: dict[str, Any]) -> str:
-    """The whole of docs/generated/rules.md."""
+    """The whole page."""
     lines = [_INTRO.format(**of)]
     for section, (title, about) in _SECTIONS.items():
         rows = [line for line in of["lines"] if line["section"] == section]

@@ -17,7 +17,8 @@ def root() -> Path:
 
 def _documents() -> list[Path]:
     patterns = ("*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
-    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    made = ("_build", "generated")
+    return [p for pattern in patterns for p in sorted(ROOT.glob(pattern)) if p.parent.name not in made]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The planted mistakes: each has its place in the code, its test, and its row in docs/generated/mutants.md."""
+"""The planted mistakes: each has its place in the code, and its test."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_few_are_equivalent() -> None:
     assert sum(bool(mutant.equivalent) for mutant in MUTANTS) <= len(MUTANTS) * 0.05
 
 
-def test_the_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs/generated/mutants.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python test/mutants --page > docs/generated/mutants.md"
+def test_the_page_has_every_mistake() -> None:
+    lines = page().splitlines()
+    assert [mutant.title for mutant in MUTANTS if not any(mutant.title in line for line in lines)] == []
 
 
 @pytest.mark.campaign

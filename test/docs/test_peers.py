@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -19,13 +20,30 @@ XDSL_OPT = Path(sys.executable).parent / "xdsl-opt"
 OF_OTHER_BUILDS = {"--debug-only"}
 """Options that a build of mlir-opt without assertions has not, as the page says."""
 
+LARGE = """vyre 2
+
+program @p workgroup(1) {
+  buffer @x : u32[1] read_write binding(0) live_out
+  %i = local_id x
+  %a = sub %i, 2 : u32
+  %b = mul %a, 3 : u32
+  store %b, @x[0] : u32
+}
+"""
+INITIALIZE = (
+    {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
+    {"id": 2, "method": "shutdown"},
+    {"method": "exit"},
+)
+"""Messages to a language server: it tells its capabilities, and ends."""
+
 
 def column(name: str) -> list[str]:
     """The cells of a column, without its head."""
     rows = [line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
     (index,) = [i for i, cell in enumerate(rows[0]) if name in cell]
     assert {len(row) for row in rows} == {4}
-    return [row[index] for row in rows[1:]]
+    return [row[index].strip() for row in rows[1:]]
 
 
 def options(name: str) -> set[str]:
@@ -53,12 +71,36 @@ def test_our_values_are_taken() -> None:
         assert len(PassManager(ctx.params["passes"]).passes) == 2
 
 
+def run_tool(name: str, *args: object, stdin: bytes = b"") -> bytes:
+    """Standard output of a tool of this project."""
+    start = f"import sys; from vyre_opt.cli.{name} import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", start, *map(str, args)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
+
+
+def test_our_tools_do_what_their_rows_say(tmp_path: Path) -> None:
+    cells = dict(zip(column("For"), column("vyre-opt"), strict=True))
+    assert cells["make a failing input smaller"] == "`vyre-reduce`"
+    text, test, small = (tmp_path / name for name in ("big.vyre", "test.sh", "small.vyre"))
+    text.write_text(LARGE)
+    test.write_text("#!/bin/sh\ngrep -q ' sub ' \"$1\"\n")
+    test.chmod(0o755)
+    run_tool("reduce", text, "--test", test, "-o", small)
+    assert " sub " in small.read_text()
+    assert " mul " not in small.read_text()
+
+    assert cells["a language server"] == "`vyre-lsp`"
+    messages = (json.dumps({"jsonrpc": "2.0", **message}).encode() for message in INITIALIZE)
+    stdin = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in messages)
+    assert b'"capabilities"' in run_tool("lsp", stdin=stdin)
+
+
 def test_what_we_lack_is_said() -> None:
     """Where the column says no, no option of such a name came in since."""
     lacks = [
         row for row, cell in zip(column("For"), column("vyre-opt"), strict=True) if cell.startswith("no")
     ]
-    assert len(lacks) >= 8
+    assert len(lacks) >= 7
     ours = {name for param in opt.command.params for name in param.opts}
     assert not {"--emit-bytecode", "--debug-counter", "--print-value-users", "--threads"} & ours
 

@@ -13,8 +13,9 @@ import pytest
 BLOCK = re.compile(r"^```(pycon|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def test_sessions_print_what_is_shown(document: Path) -> None:
+def test_sessions_print_what_is_shown(document: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks marked `pycon` are one session a document; `...` on a line stands for anything."""
+    monkeypatch.chdir(root)
     session = "\n".join(text for language, text in BLOCK.findall(document.read_text()) if language == "pycon")
     test = doctest.DocTestParser().get_doctest(session, {}, document.name, str(document), 0)
     said: list[str] = []

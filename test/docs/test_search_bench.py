@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import figures
 import pytest
 import report
 import scan_memory
@@ -68,7 +69,7 @@ def test_a_section_shows_its_figure(result: Any) -> None:
 def test_the_figure_is_that_of_the_results(root: Path) -> None:
     written = json.loads((root / "bench/results/search_sizes.json").read_text(encoding="utf-8"))
     drawn = (root / "docs/images/search_sizes.svg").read_text(encoding="utf-8")
-    assert search_sizes_plot.digest(written["samples"]) in drawn, "run: make plot"
+    assert figures.digest(written["samples"]) in drawn, "run: make plot"
 
 
 def test_the_figure_is_the_same_each_time(result: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from mutants.tables import MUTANTS
 @click.command()
 @click.argument("words", nargs=-1)
 @click.option("--jobs", type=click.IntRange(1), help="How many side by side; as many as CPUs by default.")
-@click.option("--page", "show_page", is_flag=True, help="Print docs/generated/mutants.md, and plant nothing.")
+@click.option("--page", "show_page", is_flag=True, help="Print the page of the site, and plant nothing.")
 def main(words: tuple[str, ...], jobs: int | None, show_page: bool) -> None:
     """Plant each mistake whose title or file has all WORDS, and see that its test fails.
 

@@ -1,4 +1,4 @@
-"""docs/generated/mutants.md, made from the tables and from the record of the last run of all of them."""
+"""The page of planted mistakes, made from the tables and from the record of the last run of all of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ LAST_RUN = Path(__file__).with_name("last_run.json")
 
 _INTRO = """\
 # Planted mistakes
-
-<!-- Made by `python test/mutants --page > docs/generated/mutants.md`; edit the tables in test/mutants instead. -->
 
 Do the tests notice a mistake in the code?  Each row is a plausible one: an operand swapped, a rounding or a width
 slipped, a condition of a proof left out.  `make mutants` plants them one at a time in a copy of the code and runs

@@ -11,7 +11,7 @@ recorder    what an observer of passes is told
 judge       what a mistake leads to, by the interpreter, and what the certifier says of it
 
 PYTHONPATH=test python -m support.certifier_mistakes               all of them; exit code 1 unless all are refuted
-PYTHONPATH=test python -m support.certifier_mistakes --page PAGE   and writes the table into a page
+PYTHONPATH=test python -m support.certifier_mistakes --json FILE   and keeps the results
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import Counter
@@ -14,16 +15,20 @@ from . import MISTAKES
 from .judge import is_wrong, judged
 from .mistake import Mistake
 
-BEGIN, END = "<!-- made by `make certify-mistakes` -->", "<!-- end -->"
 LONGEST = 150
 
 
 @click.command()
 @click.argument("words", nargs=-1)
-@click.option("--page", type=click.Path(exists=True, path_type=Path), help="Write the table into it.")
-def main(words: tuple[str, ...], page: Path | None) -> None:
+@click.option(
+    "--json",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Write the results there, for docs/refuted_page.py.",
+)
+def main(words: tuple[str, ...], path: Path | None) -> None:
     """Plant each mistake whose title has all WORDS, and certify what the passes make of its text."""
-    started, counts, rows = time.monotonic(), Counter[str](), list[str]()
+    started, counts, rows = time.monotonic(), Counter[str](), list[dict[str, str]]()
     for mistake in MISTAKES:
         if not all(word in mistake.title for word in words):
             continue
@@ -32,24 +37,20 @@ def main(words: tuple[str, ...], page: Path | None) -> None:
         status = "PROVED" if verdict.is_proved else status
         counts[status] += 1
         rows.append(_row(mistake, f"{status} ({verdict.how})", verdict.by, verdict.witness))
-        click.echo(rows[-1])
+        click.echo(" | ".join(rows[-1].values()))
     shown = ", ".join(f"{count} {status}" for status, count in counts.items())
     said = f"{datetime.now(UTC):%Y-%m-%d}: {sum(counts.values())} mistakes, {shown}, in {time.monotonic() - started:.0f} s."
     click.echo(said)
-    if page is not None:
-        head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, tail = rest.partition(END)
-        table = ["| mistake | in | certified | by | witness |", "|---|---|---|---|---|", *rows]
-        page.write_text(
-            f"{head}{BEGIN}\n\n{said}\n\n" + "\n".join(table) + f"\n\n{END}{tail}", encoding="utf-8"
-        )
+    if path is not None:
+        path.write_text(json.dumps({"said": said, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     sys.exit(counts.keys() != {"refuted"})
 
 
-def _row(mistake: Mistake, status: str, by: str, witness: str) -> str:
+def _row(mistake: Mistake, status: str, by: str, witness: str) -> dict[str, str]:
     short = witness if len(witness) <= LONGEST else witness[:LONGEST].rsplit(" ", 1)[0] + " ..."
-    cells = (mistake.title, f"`{mistake.mutant.file}`", status, f"`{by}`", short)
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    cells = (mistake.title, mistake.mutant.file, status, by, short)
+    keys = ("mistake", "in", "certified", "by", "witness")
+    return {key: cell.replace("|", "/") for key, cell in zip(keys, cells, strict=True)}
 
 
 if __name__ == "__main__":
