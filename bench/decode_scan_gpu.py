@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,12 +30,13 @@ from gpu_timing import in_rotation, seconds, target
 from measure import machine, save, today
 from scan_inputs import Corpus, corpus
 
-from vyre_opt.driver.text_kernels import fused_decode_scan
-from vyre_opt.ir.program import Program
+from vyre_opt.ir.program import Module, Program
 from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_schedule
-from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid, search_schedule
+from vyre_opt.kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from vyre_opt.kernels.text_units import ENCODINGS
+from vyre_opt.passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
+from vyre_opt.passes.manager import PassManager
 
 RESULT = Path(__file__).parent / "results" / "decode_scan_gpu.json"
 MIB = 1 << 20
@@ -66,6 +68,21 @@ class Way:
 
 def storage_program(warmup: int, size: int, schedule: SearchSchedule) -> Program:
     return decode_scan("base64", warmup, schedule, search_grid(schedule, size))
+
+
+@lru_cache(maxsize=64)
+def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> Program:
+    """The program `decode_scan` with its hand-off in workgroup memory."""
+    program = decode_scan(encoding, warmup, schedule)
+    module = Module()
+    module.add(program)
+    # no text has more tiles than the hand-off has slabs, so that no store to it needs a check
+    slabs = (program.buffers["decoded"].count or 0) // (schedule.slab(ENCODINGS[encoding], warmup) // 4)
+    program.grid = slabs, 1, 1
+    PassManager([DecodeScanFuse(FuseOptions(budget=MAX_SLAB))]).run(module)
+    program.grid = None
+    assert program.buffers["decoded"].is_workgroup
+    return program
 
 
 def moved(way: str, work: Corpus, automaton: DenseAutomaton, schedule: SearchSchedule) -> int:

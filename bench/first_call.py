@@ -35,7 +35,7 @@ y = np.zeros_like(x)
 scale[4](x, y)
 assert (y == 3).all()
 """
-TOOL = "import sys; from vyre_opt.cli.{} import main; sys.exit(main())\n"
+TOOL = "import sys; from {} import main; sys.exit(main())\n"
 """In a file, since `python -c` finds the package of the working directory first."""
 
 
@@ -60,8 +60,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "kernel.py").write_text(KERNEL)
-        for tool in ("run", "scan"):
-            (folder / f"{tool}.py").write_text(TOOL.format(tool))
+        for tool, module in (("run", "vyre_opt.cli.run"), ("scan", "vyre_scan.tool.command")):
+            (folder / f"{tool}.py").write_text(TOOL.format(module))
         (folder / "hay.txt").write_text("hay\n" * 1000 + "needle\n")
         all_commands = {("NumPy", ""): [sys.executable, "-c", "import numpy"]}
         for name, checkout in checkouts.items():

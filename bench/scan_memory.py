@@ -23,7 +23,7 @@ from measure import LAUNCH, machine, save, today
 from scan_inputs import ROOT
 
 RESULTS = Path(__file__).parent / "results"
-SCRIPT = "import sys; from vyre_opt.cli.start import vyre_scan; sys.exit(vyre_scan())"
+SCRIPT = "import sys; from vyre_scan.start import main; sys.exit(main())"
 MIB, GIB = 1 << 20, 1 << 30
 CORPUS = 48 * MIB
 SECRETS = 46

@@ -77,7 +77,7 @@ def drawn_literals(count: int, data: bytes, seed: int) -> list[bytes]:
 
 def searches(data: bytes, text: bytes, seed: int) -> list[Row]:
     """One thread, everything built."""
-    from vyre_opt.search import Scanner
+    from vyre_scan import Scanner
 
     rows = []
     for caseless in (False, True):
@@ -110,7 +110,7 @@ def first_results(data: bytes, seed: int, rounds: int) -> list[Row]:
 
 
 def _ours_at_first(sets: Iterator[list[bytes]], text: bytes) -> int:
-    from vyre_opt.search import Scanner
+    from vyre_scan import Scanner
 
     return len(Scanner(next(sets), "base64", threads=1).scan(text))
 
@@ -156,7 +156,7 @@ def _peer_part(bounds: tuple[int, int]) -> int:
 
 def in_parallel(data: bytes, text: bytes, threads: int) -> Row:
     """All threads, beside as many processes of the peer, which have the text already and give back counts."""
-    from vyre_opt.search import Scanner
+    from vyre_scan import Scanner
 
     patterns = literals(46, data, 0)
     _shared.update(text=text, patterns=patterns)
@@ -174,7 +174,7 @@ def in_parallel(data: bytes, text: bytes, threads: int) -> Row:
 
 def match_costs(size: int) -> list[Row]:
     """Nanoseconds that a match adds: data with one at every byte, beside the same scan of data without any."""
-    from vyre_opt.search import Scanner
+    from vyre_scan import Scanner
 
     rows = []
     for pattern in (b"a", b"aaaaaaaa"):

@@ -34,7 +34,7 @@ ROUNDS, FEWER_ROUNDS, LARGE = 9, 5, 1 << 26
 LEAST_SECONDS = 0.01
 """For which short calls are repeated."""
 CHUNK = 1 << 20
-VYRE_SCAN = [sys.executable, "-c", "from vyre_opt.cli.start import vyre_scan; raise SystemExit(vyre_scan())"]
+VYRE_SCAN = [sys.executable, "-c", "from vyre_scan.start import main; raise SystemExit(main())"]
 
 Run = Callable[[], int]
 """A search, which gives the number of matches."""

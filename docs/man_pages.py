@@ -14,7 +14,7 @@ import click
 
 from vyre_opt import __version__
 
-__all__ = ["FOLDER", "PAGES", "manual"]
+__all__ = ["FOLDER", "PAGES", "command_of", "manual"]
 
 FOLDER = Path(__file__).resolve().parent / "man"
 PAGES = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-reduce", "vyre-run", "vyre-scan")
@@ -22,8 +22,15 @@ PAGES = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-reduce", "vyre-run", "vyre-
 
 def manual(tool: str) -> str:
     """The page of a tool, in the macros of man(7)."""
-    command: click.Command = import_module(f"vyre_opt.cli.{tool.removeprefix('vyre-')}").command
-    return "".join(f"{line}\n" for line in _lines(tool, command))
+    return "".join(f"{line}\n" for line in _lines(tool, command_of(tool)))
+
+
+def command_of(tool: str) -> click.Command:
+    """The command that is installed by this name."""
+    name = tool.removeprefix("vyre-")
+    module = "vyre_scan.tool.command" if name == "scan" else f"vyre_opt.cli.{name}"
+    command: click.Command = import_module(module).command
+    return command
 
 
 def _lines(tool: str, command: click.Command) -> Iterator[str]:

@@ -138,9 +138,9 @@ def package_stub() -> str:
     """Every name of the package, from where it is."""
     lines = ['"""The names of the package.  Made by `python docs/op_stubs.py`."""\n']
     lines += ["from . import kernels as kernels", "from . import lang as lang"]
-    lines += [
-        f"from .{module} import {name} as {name}" for name, module in vars(vyre_opt)["_EXPORTS"].items()
-    ]
+    modules = {name: f".{module}" for name, module in vars(vyre_opt)["_EXPORTS"].items()}
+    modules |= vars(vyre_opt)["_NEIGHBOURS"]
+    lines += [f"from {module} import {name} as {name}" for name, module in modules.items()]
     of_lang = [name for name in vyre_opt.lang.__all__ if name not in (*INTRINSICS, *namespaces())]
     lines += [f"from .lang import {name} as {name}" for name in of_lang]
     lines += [f"from .lang.ops import {name} as {name}" for name in (*INTRINSICS, *namespaces())]
@@ -170,7 +170,8 @@ def kernels_stub() -> str:
         function = getattr(vyre_opt.kernels, name)
         returned = getattr(function, "__annotations__", {}).get("return")
         if isinstance(function, type) or returned not in _FROM_ARRAY:
-            lines.append(f"from ..driver.{module} import {name} as {name}")
+            place = module if "." in module else f"..driver.{module}"
+            lines.append(f"from {place} import {name} as {name}")
             continue
         signature = inspect.signature(function)
         given, result = _FROM_ARRAY[returned]

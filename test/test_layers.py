@@ -44,13 +44,16 @@ PLANTED = [
      "Packages stand in layers", "vyre_opt.rewriting.walker -> vyre_opt.syntax.printer"),
     ("ir/types.py", "def f():\n    from . import program\n",
      "No files and no packages import each other in a circle", ".types -> .program"),
+    ("driver/compile.py", "from vyre_scan import Scanner\n",
+     "The compiler knows nothing of the search", "vyre_opt.driver.compile -> vyre_scan"),
 ]  # fmt: skip
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the package and the contracts."""
-    shutil.copytree(ROOT / "vyre_opt", tmp_path / "vyre_opt", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("vyre_opt", "vyre_scan"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 

@@ -117,24 +117,26 @@ _EXPORTS = {
     "DuplicateStage": "fusion.launch_groups",
     "ByteCountOverflow": "fusion.launch_groups",
     "StageOverBudget": "fusion.launch_groups",
-    "Scanner": "search.scanner",
-    "Match": "search.matches",
-    "Matches": "search.matches",
-    "EncodingError": "search.errors",
-    "PatternError": "patterns.errors",
 }
+
+_NEIGHBOURS = dict.fromkeys(("Scanner", "Match", "Matches", "EncodingError", "PatternError"), "vyre_scan")
+"""Names of packages that stand on this one, which are here too; as text, since nothing here imports those."""
+
 
 _PACKAGES = ("kernels", "lang")
 _CALLS = ("debugger.", "driver.", "kernels", "lang")
 """Where the modules begin from which programs are compiled and called."""
 
-__all__ = ["__version__", *_EXPORTS, *_PACKAGES]
+__all__ = ["__version__", *_EXPORTS, *_NEIGHBOURS, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if name in _PACKAGES:
         return _module(name)
+    if name in _NEIGHBOURS:
+        value = globals()[name] = getattr(_import(_NEIGHBOURS[name]), name)
+        return value
     if module is None:
         try:
             return _of_lang(name)

@@ -85,11 +85,11 @@ from .fusion.launch_groups import ZeroBudget as ZeroBudget
 from .fusion.launch_groups import DuplicateStage as DuplicateStage
 from .fusion.launch_groups import ByteCountOverflow as ByteCountOverflow
 from .fusion.launch_groups import StageOverBudget as StageOverBudget
-from .search.scanner import Scanner as Scanner
-from .search.matches import Match as Match
-from .search.matches import Matches as Matches
-from .search.errors import EncodingError as EncodingError
-from .patterns.errors import PatternError as PatternError
+from vyre_scan import Scanner as Scanner
+from vyre_scan import Match as Match
+from vyre_scan import Matches as Matches
+from vyre_scan import EncodingError as EncodingError
+from vyre_scan import PatternError as PatternError
 from .lang import PipelineFunction as PipelineFunction
 from .lang import pipeline as pipeline
 from .lang import Array as Array

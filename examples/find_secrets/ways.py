@@ -27,7 +27,7 @@ from .forms import EXPRESSIONS
 __all__ = ["VYRE_SCAN", "WAYS", "Search", "Way"]
 
 CHUNK = 1 << 16
-VYRE_SCAN = [sys.executable, "-c", "from vyre_opt.cli.start import vyre_scan; raise SystemExit(vyre_scan())"]
+VYRE_SCAN = [sys.executable, "-c", "from vyre_scan.start import main; raise SystemExit(main())"]
 """The command `vyre-scan` of this Python, wherever that is installed."""
 
 

@@ -11,12 +11,12 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from man_pages import command_of
 from support.each import each
 from support.tool_server import serving
 
@@ -197,7 +197,7 @@ def check_command(words: list[str], root: Path) -> None:
 
 
 def _check_options(tool: str, args: list[str]) -> None:
-    command: click.Command = import_module(f"vyre_opt.cli.{tool.removeprefix('vyre-')}").command
+    command = command_of(tool)
     if isinstance(command, click.Group):
         tool, *args = args
         command = command.commands[tool]
@@ -252,7 +252,7 @@ def test_named_files_exist(documents: list[Path], root: Path) -> None:
     tops = {path.name for path in root.iterdir() if path.is_dir()}
     files = [
         f"/{path.relative_to(root)}"
-        for top in ("vyre_opt", "test", "bench", "docs", "examples")
+        for top in ("vyre_opt", "vyre_scan", "test", "bench", "docs", "examples")
         for path in root.glob(f"{top}/**/*.py")
     ]
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -39,7 +38,7 @@ def test_man_shows_every_option_and_command(tool: str) -> None:
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert ran.stderr == ""
-    command = import_module(f"vyre_opt.cli.{tool.removeprefix('vyre-')}").command
+    command = man_pages.command_of(tool)
     commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
     for each in commands:
         for param in each.params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ from vyre_opt.targets.cpu import CpuDispatcher
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(vyre_opt.__file__).parent
+SEARCH = PACKAGE.with_name("vyre_scan")
 Step = tuple[str, str]
 """A file, and a function in it."""
 
@@ -62,9 +64,12 @@ def way_of(call: Callable[[], Any]) -> list[Step]:
 
     def enter(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(PACKAGE)) and "<" not in code.co_name:
-            name = code.co_qualname.rpartition("<locals>.")[2]
-            steps.append((Path(code.co_filename).relative_to(PACKAGE).as_posix(), name))
+        if event != "call" or "<" in code.co_name:
+            return
+        for package, root in ((PACKAGE, PACKAGE), (SEARCH, SEARCH.parent)):
+            if code.co_filename.startswith(f"{package}{os.sep}"):
+                name = code.co_qualname.rpartition("<locals>.")[2]
+                steps.append((Path(code.co_filename).relative_to(root).as_posix(), name))
 
     sys.setprofile(enter)
     try:

@@ -150,7 +150,7 @@ def test_words_by_slices_are_those_of_find() -> None:
 def test_a_wheel_is_searched(tmp_path: Path) -> None:
     package = wheel.files_of_wheel(None)
     assert "vyre_opt/ir/ops.py" in package
-    chosen = {name: content for name, content in package.items() if name.startswith("vyre_opt/search/")}
+    chosen = {name: content for name, content in package.items() if name.startswith("vyre_opt/ir/")}
     with zipfile.ZipFile(tmp_path / "some.whl", "w") as archive:
         for name, content in chosen.items():
             archive.writestr(name, content)

@@ -44,31 +44,33 @@ def test_base64(once: Once, schedule: DecodeSchedule) -> None:
     each(SIZES, check)
 
 
-def test_base64_of_every_character() -> None:
-    """Those that are not of the alphabet count as 0 bits, '=' too where it is no padding; blanks are errors."""
-    text = np.arange(33, 256, dtype=np.uint8).repeat(4)[::-1].copy()
-    expected = named_kernel("decode.base64").reference(text)
-    np.testing.assert_array_equal(kernels.base64_decode(text, dispatcher="ref"), expected)
-    assert kernels.base64_decode("Q=JDQUJD==", dispatcher="ref").tobytes() == library.b64decode("QAJDQUJD")
+def test_base64_of_every_character(once: Once) -> None:
+    """For the program, those that are not of the alphabet count as 0 bits, '=' too where it is no padding."""
+    for text in (np.arange(256, dtype=np.uint8).repeat(4)[::-1].copy(), np.frombuffer(b"Q=JDQUJD", np.uint8)):
+        expected = named_kernel("decode.base64").reference(text)
+        np.testing.assert_array_equal(
+            once(base64(DecodeSchedule()), [text, np.zeros_like(expected)], 2), expected
+        )
 
 
 def test_hex(once: Once) -> None:
-    """Either case, and a last odd digit left out."""
+    """Either case; for the program, a last odd digit is left out."""
     program = hex_text(DecodeSchedule(32, 8))
 
     def check(size: int) -> None:
         data = random.Random(size).randbytes(size)
+        assert kernels.hex_decode(data.hex(), dispatcher="ref").tobytes() == data
         for text in (data.hex(), data.hex().upper() + "f"):
-            assert kernels.hex_decode(text, dispatcher="ref").tobytes() == data
             assert once(program, [text.encode(), np.zeros(size, np.uint8)], 2).tobytes() == data
 
     each(SIZES, check)
 
 
-def test_hex_of_every_character() -> None:
-    text = np.arange(33, 256, dtype=np.uint8).repeat(2)[1:]
+def test_hex_of_every_character(once: Once) -> None:
+    text = np.arange(256, dtype=np.uint8).repeat(2)[1:]
+    expected = named_kernel("decode.hex").reference(text)
     np.testing.assert_array_equal(
-        kernels.hex_decode(text, dispatcher="ref"), named_kernel("decode.hex").reference(text)
+        once(hex_text(DecodeSchedule(32, 8)), [text, np.zeros_like(expected)], 2), expected
     )
 
 
@@ -274,10 +276,8 @@ def test_states_where_a_pattern_ends_come_last() -> None:
 def test_patterns_that_are_none() -> None:
     assert kernels.decode_scan(b"QUJD", [], dispatcher="ref") == []
     assert kernels.decode_scan(b"", ["a"], dispatcher="ref") == []
-    for wrong, why in ((["a", ""], "pattern 2 has 0 bytes"), ("a", "a list of patterns")):
+    for wrong, why in ((["a", ""], r"patterns\[1\] has 0 bytes"), ("a", "a list of patterns")):
         with pytest.raises(BadInputs, match=why):
             kernels.decode_scan(b"QUJD", wrong, dispatcher="ref")
     with pytest.raises(BadInputs, match="unknown encoding 'rot13'"):
         kernels.decode_scan(b"QUJD", ["a"], "rot13", dispatcher="ref")
-    with pytest.raises(BadInputs, match="too long to search for in one launch"):
-        kernels.decode_scan(b"QUJD" * 9, [b"a" * 60000], dispatcher="ref")

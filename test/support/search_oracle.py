@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vyre_opt.search import Match
+from vyre_scan import Match
 
 __all__ = ["encoded_place", "literal_matches", "regex_matches"]
 

@@ -20,15 +20,9 @@ from typing import Any, NoReturn
 
 __all__ = ["become", "modules", "processes", "run_tool"]
 
-MODULES = {
-    "vyre-opt": "opt",
-    "vyre-run": "run",
-    "vyre-cache": "cache",
-    "vyre-lsp": "lsp",
-    "vyre-reduce": "reduce",
-    "vyre-scan": "scan",
-}
-"""The module of vyre_opt.cli with the `main` of each tool."""
+MODULES = {f"vyre-{name}": f"vyre_opt.cli.{name}" for name in ("opt", "run", "cache", "lsp", "reduce")}
+MODULES["vyre-scan"] = "vyre_scan.tool.command"
+"""The module with the `main` of each tool."""
 
 TIMEOUT = 120
 STREAMS = {"stdin": os.O_RDONLY, "stdout": os.O_WRONLY, "stderr": os.O_WRONLY}
@@ -102,4 +96,4 @@ def _become(tool: str, args: Sequence[str], folder: str, cwd: Path | None, env: 
     os.environ.update(env)
     if cwd is not None:
         os.chdir(cwd)
-    sys.exit(import_module(f"vyre_opt.cli.{MODULES[tool]}").main())
+    sys.exit(import_module(MODULES[tool]).main())

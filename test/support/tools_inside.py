@@ -27,7 +27,7 @@ __all__ = ["call_cache", "call_opt", "call_reduce", "call_run", "call_scan"]
 
 def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = None) -> CompletedProcess[str]:
     """Call the `main` of a tool with `text` on stdin; stdout, stderr and the exit code come apart."""
-    main = import_module(f"vyre_opt.cli.{MODULES[tool]}").main
+    main = import_module(MODULES[tool]).main
     with tempfile.TemporaryDirectory() as folder:
         for name in STREAMS:
             stdin = text if isinstance(text, bytes) else text.encode()

@@ -6,10 +6,10 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `run_tool` takes it back
 
-__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_reduce", "vyre_run", "vyre_scan"]
+__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_reduce", "vyre_run", "one_blas_thread"]
 
 
-def _one_blas_thread() -> None:
+def one_blas_thread() -> None:
     """Have NumPy start no threads of its own, which the tools do not use.
 
     Where the system gives none, OpenBLAS interrupts the process as Ctrl-C does.
@@ -18,35 +18,28 @@ def _one_blas_thread() -> None:
 
 
 def vyre_opt() -> int:
-    _one_blas_thread()
+    one_blas_thread()
     from .opt import main
 
     return main()
 
 
 def vyre_run() -> int:
-    _one_blas_thread()
+    one_blas_thread()
     from .run import main
 
     return main()
 
 
 def vyre_cache() -> int:
-    _one_blas_thread()
+    one_blas_thread()
     from .cache import main
 
     return main()
 
 
-def vyre_scan() -> int:
-    _one_blas_thread()
-    from .scan import main
-
-    return main()
-
-
 def vyre_lsp() -> int:
-    _one_blas_thread()
+    one_blas_thread()
     from .lsp import main
 
     return main()

@@ -11,7 +11,7 @@ programs are built in
     softmax_fixed  math.softmax_step    dfa             scan.dfa
     matvec         math.matvec_fixed    search          decoding fused with a search
     scan           scan.prefix          automaton       tables for these two
-    checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_matches: of Scanner
+    checked_decode base64 and hex whose characters are checked
     chain          tt.chain             tensor_train    tt.contract_step
     matmul_program math.matmul          (matmul_batch: of stacks; matmul_panels, matmul_direct, matmul_dots: for CPUs,
                                         matmul_tiles, matmul_units with pitched_rows: for GPUs)
@@ -34,7 +34,7 @@ _EXPORTS = {
     "TTChain": "prepared_chain",
     "TTTable": "tt_table",
     "base64_decode": "text_kernels",
-    "decode_scan": "text_kernels",
+    "decode_scan": "vyre_scan.decode_scan",
     "hex_decode": "text_kernels",
     "matmul": "numeric_kernels",
     "matvec_fixed": "numeric_kernels",
@@ -45,9 +45,9 @@ _EXPORTS = {
     "tt_contract_step": "numeric_kernels",
     "tt_embedding": "numeric_kernels",
 }
-"""Function -> the module of `vyre_opt.driver` that defines it.
+"""Function -> the module that defines it, of `vyre_opt.driver` unless it says more.
 
-`driver` is a layer above this one: it runs what the modules here build.  It is named as text and imported at a
+That is a layer above this one: it runs what the modules here build.  It is named as text and imported at a
 function's first use, since callers' scripts rely on `vyre_opt.kernels` as the place of these functions.
 """
 
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"vyre_opt.driver.{module}"), name)
+    value = getattr(import_module(module if "." in module else f"vyre_opt.driver.{module}"), name)
     globals()[name] = value
     return value
 

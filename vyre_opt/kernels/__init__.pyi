@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..execution.dispatcher import DispatcherLike
 from ..driver.prepared_chain import TTChain as TTChain
 from ..driver.tt_table import TTTable as TTTable
-from ..driver.text_kernels import decode_scan as decode_scan
+from vyre_scan.decode_scan import decode_scan as decode_scan
 from ..driver.numeric_kernels import prefix_scan as prefix_scan
 from ..driver.numeric_kernels import softmax as softmax
 
@@ -20,15 +20,15 @@ def base64_decode(text: str | bytes | NDArray[Any], *, dispatcher: DispatcherLik
     """The bytes that base64 text encodes.
 
     Args:
-        text: a str of ASCII, bytes, or a 1-dimensional array of u8; padding may be left out.  A blank or a line break is an
-            error; another character outside of the alphabet counts as A, six zero bits: use `Scanner` for text that may be wrong.
+        text: a str of ASCII, bytes, or a 1-dimensional array of u8; padding may be left out.  In main memory blanks and line
+            breaks are skipped; on a GPU each character outside of the alphabet counts as A, six zero bits.
         dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
 
     Returns:
         An array of u8 of 3 bytes for 4 characters: of NumPy for str and bytes, else of the library and memory of `text`.
 
     Raises:
-        BadInputs: for what is no text, has blanks, or is a str with other characters than ASCII, before anything runs.
+        BadInputs: for what is no text, and for the first character in main memory that encodes nothing, with its place.
 
     Example:
         >>> bytes(kernels.base64_decode("dnlyZQ=="))
@@ -41,15 +41,15 @@ def hex_decode(text: str | bytes | NDArray[Any], *, dispatcher: DispatcherLike |
     """The bytes that hexadecimal text encodes.
 
     Args:
-        text: a str of ASCII, bytes, or a 1-dimensional array of u8, digits in either case; a last odd one is left out.  A blank or a
-            line break is an error; another character that is no digit counts as 0.
+        text: a str of ASCII, bytes, or a 1-dimensional array of u8, digits in either case.  In main memory blanks and line breaks are
+            skipped; on a GPU a character that is no digit counts as 0, and a last odd digit is left out.
         dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
 
     Returns:
         An array of u8 of a byte for 2 digits: of NumPy for str and bytes, else of the library and memory of `text`.
 
     Raises:
-        BadInputs: for what is no text, has blanks, or is a str with other characters than ASCII, before anything runs.
+        BadInputs: for what is no text, and for the first character in main memory that encodes nothing, with its place.
 
     Example:
         >>> bytes(kernels.hex_decode("76797265"))

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..patterns.literals import literal_automaton
+from .literal_automaton import literal_automaton
 
 __all__ = ["DenseAutomaton", "Match", "build_automaton", "matches_of", "matches_of_hits"]
 

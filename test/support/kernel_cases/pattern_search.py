@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vyre_opt.ir.program import Program
-from vyre_opt.kernels import checked_decode, pattern_matches
-from vyre_opt.kernels.pattern_filter import ENTRIES, POSITIONS, pattern_filter
-from vyre_opt.kernels.pattern_grams import MULTIPLIER, pattern_grams
-from vyre_opt.kernels.pattern_walk import CHAINS, pattern_walk
-from vyre_opt.patterns.automaton import Automaton
-from vyre_opt.patterns.compiled import CompiledPatterns
+from vyre_opt.kernels import checked_decode
+from vyre_opt.kernels.byte_automaton import Automaton
+from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.programs import pattern_matches
+from vyre_scan.programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
+from vyre_scan.programs.pattern_grams import MULTIPLIER, pattern_grams
+from vyre_scan.programs.pattern_walk import CHAINS, pattern_walk
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from vyre_opt.kernels.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
-from vyre_opt.patterns.automaton import Automaton
-from vyre_opt.patterns.compiled import CompiledPatterns
+from vyre_opt.kernels.byte_automaton import Automaton
+from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences

@@ -105,7 +105,7 @@ def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_search_is_compiled_once() -> None:
     """However its text is long, and though no plan of a call fits another."""
     target = CpuDispatcher()
-    texts = [b64encode(bytes(count) + b"key" + bytes(count)) for count in (10, 200, 11)]
+    texts = [b64encode(bytes(count) + b"key" + bytes(count)) for count in (1000, 20_000, 1100)]
     launches = []
     for text in texts:
         assert len(kernels.decode_scan(text, [b"key"], dispatcher=target)) == 1

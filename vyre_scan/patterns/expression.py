@@ -1,0 +1,95 @@
+"""Expressions of a set, each read once: what `re` compiles, and what is known of its matches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from vyre_opt.ir.diagnostics import Diagnostic
+
+from .errors import PatternError
+from .line_trees import compiled_tree, tree_of, within_lines
+from .pattern_list import ExpressionSyntax, Patterns
+from .rule import Rule
+from .rule_facts import ALL_BYTES, Facts, facts_of
+from .rule_syntax import location_in, parsed
+
+__all__ = ["Expression", "read_expressions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """That of the pattern `number`: `source` is in the syntax of `re`, which compiles it when its first candidate is met."""
+
+    number: int
+    source: bytes
+    syntax: ExpressionSyntax = field(repr=False)
+    facts: Facts
+
+    @property
+    def rule(self) -> Rule | None:
+        return self.syntax.rule
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        if not self.syntax.is_of_lines:
+            return re.compile(self.source, self.syntax.flags)
+        return compiled_tree(within_lines(tree_of(self.source, self.syntax.flags)))
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether it has no atoms, so that `re` goes through all data."""
+        return not self.facts.longest_atom
+
+    @property
+    def span(self) -> int | None:
+        """The bytes that a match and what it looks at take from its start on, or None for any number."""
+        facts = self.facts
+        return None if facts.longest is None or facts.ahead is None else facts.longest + facts.ahead
+
+    @cached_property
+    def not_before(self) -> bytes:
+        """A table for `translate`: 1 for the bytes that no match has before its atom, 0 for others."""
+        return bytes(not self.facts.before_members >> byte & 1 for byte in range(256))
+
+    @cached_property
+    def separators(self) -> bytes | None:
+        """A table for `translate`: 1 for the bytes that no match has, 0 for others.  None if it has all."""
+        if self.facts.members == ALL_BYTES or self.facts.ahead is None:
+            return None
+        return bytes(not self.facts.members >> byte & 1 for byte in range(256))
+
+
+def read_expressions(patterns: Patterns) -> list[Expression]:
+    """The expressions of a list.  Raises PatternError for all that are wrong, with the place of each mistake."""
+    expressions: list[Expression] = []
+    wrong: list[Diagnostic] = []
+    for number, syntax in patterns.expressions.items():
+        content, name = patterns.contents[number], f"patterns[{number}]"
+        try:
+            source, tree = parsed(
+                content, syntax.flags, name, is_text=syntax.is_text, is_of_re=syntax.is_of_re
+            )
+            _check_group(syntax.rule, tree, name)
+            if syntax.is_of_lines:
+                tree = within_lines(tree)
+            expressions.append(Expression(number, source, syntax, facts_of(tree)))
+        except PatternError as error:
+            wrong += error.diagnostics
+        except (re.error, RecursionError) as error:
+            message = error.msg if isinstance(error, re.error) else "groups are nested too deeply"
+            wrong.append(Diagnostic("error", message, location_in(content, name, 0, len(content))))
+    if wrong:
+        raise PatternError(wrong)
+    return expressions
+
+
+def _check_group(rule: Rule | None, tree: Any, name: str) -> None:
+    """Raise PatternError for a rule that names a group which its expression has not."""
+    group, state = 0 if rule is None else rule.group, tree.state
+    known = group in state.groupdict if isinstance(group, str) else group in range(state.groups)
+    if not known:
+        message = f"{name} has no group {group!r}; it has {state.groups - 1} groups"
+        raise PatternError([Diagnostic("error", message)])

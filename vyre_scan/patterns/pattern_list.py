@@ -1,0 +1,129 @@
+"""Patterns as a caller writes them: bytes, text, arrays, rules, or what `re.compile` returns; read as bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.ir.diagnostics import Diagnostic
+
+from .errors import PatternError
+from .rule import Rule
+
+__all__ = ["MAX_LITERAL_BYTES", "MAX_PATTERNS", "ExpressionSyntax", "Patterns", "read_patterns"]
+
+MAX_PATTERNS = 1 << 22
+MAX_LITERAL_BYTES = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionSyntax:
+    """How an expression is read.  `flags`: those of `re`.  `is_text`: bytes above 127 are characters of UTF-8.
+
+    `is_of_re`: nothing is to be translated.  `is_of_lines`: matches are within lines.  `rule`: has the conditions.
+    """
+
+    flags: int
+    is_text: bool = False
+    is_of_re: bool = False
+    is_of_lines: bool = False
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """`contents`: the bytes of each.  `expressions`: by number, those that are regular expressions."""
+
+    contents: list[bytes]
+    expressions: dict[int, ExpressionSyntax] = field(default_factory=dict)
+
+
+def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Patterns:
+    """The patterns, checked but for the syntax of regular expressions.  Raises PatternError."""
+    if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern, Rule)):
+        raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
+    try:
+        listed = list(patterns)
+    except TypeError:
+        raise _wrong(f"patterns is a list of patterns, not {type(patterns).__name__}") from None
+    if not 1 <= len(listed) <= MAX_PATTERNS:
+        raise _wrong(f"there are {len(listed)} patterns; 1 to {MAX_PATTERNS} are searched for")
+    expressions: dict[int, ExpressionSyntax] = {}
+    wrong: list[Diagnostic] = []
+    for number, pattern in enumerate(listed):
+        if not regex and type(pattern) is bytes and 1 <= len(pattern) <= MAX_LITERAL_BYTES:
+            continue  # most patterns: for all of them, the rest of this loop takes as long as their automaton
+        name = f"patterns[{number}]"
+        try:
+            written = pattern.expression if isinstance(pattern, Rule) else pattern
+            if regex or isinstance(pattern, Rule) or isinstance(written, re.Pattern):
+                syntax = _syntax(pattern, written, caseless, name)
+                written = written.pattern if isinstance(written, re.Pattern) else written
+                listed[number], expressions[number] = _octets(written, name), syntax
+            else:
+                listed[number] = _literal(written, name)
+        except PatternError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise PatternError(wrong)
+    return Patterns(listed, expressions)
+
+
+def _syntax(pattern: Any, written: Any, caseless: bool, name: str) -> ExpressionSyntax:
+    flags, is_of_re = int(re.IGNORECASE) * caseless, False
+    if isinstance(written, re.Pattern):
+        flags |= written.flags & ~int(re.UNICODE)
+        written, is_of_re = written.pattern, isinstance(written.pattern, bytes)
+    rule = pattern if isinstance(pattern, Rule) else None
+    if rule is not None:
+        _check_conditions(rule, name)
+    return ExpressionSyntax(flags, isinstance(written, str), is_of_re, rule=rule)
+
+
+def _check_conditions(rule: Rule, name: str) -> None:
+    """Raise PatternError for what is none of a rule's conditions."""
+    if (
+        isinstance(rule.entropy, bool)
+        or not isinstance(rule.entropy, (int, float))
+        or not 0 <= rule.entropy <= 8
+    ):
+        raise _wrong(f"the entropy of {name} is 0 to 8 bits a byte, not {rule.entropy!r}")
+    if rule.where is not None and not callable(rule.where):
+        raise _wrong(f"`where` of {name} is a function of a match, not {type(rule.where).__name__}")
+    if isinstance(rule.allow, (str, bytes, re.Pattern)):
+        raise _wrong(f"`allow` of {name} is a list of expressions, not one", "write [expression]")
+    for allowed in rule.allow:
+        try:
+            is_of_bytes = isinstance(re.compile(allowed).pattern, bytes)
+        except (re.error, TypeError) as error:
+            raise _wrong(f"`allow` of {name} has {allowed!r}: {error}") from None
+        if not is_of_bytes:
+            raise _wrong(f"`allow` of {name} has {allowed!r}, which is text; data are bytes", "write rb'...'")
+
+
+def _literal(pattern: Any, name: str) -> bytes:
+    content = _octets(pattern, name)
+    if not 1 <= len(content) <= MAX_LITERAL_BYTES:
+        raise _wrong(f"{name} has {len(content)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
+    return content
+
+
+def _octets(pattern: Any, name: str) -> bytes:
+    if isinstance(pattern, str):
+        try:
+            return pattern.encode()
+        except UnicodeEncodeError as error:
+            raise _wrong(f"{name} cannot be encoded as UTF-8: {error.reason}", "pass bytes") from None
+    if isinstance(pattern, (bytes, bytearray, memoryview)):
+        return bytes(pattern)
+    if str(getattr(pattern, "dtype", "")).endswith("uint8"):
+        return np.ascontiguousarray(pattern).tobytes()
+    raise _wrong(f"{name} is {type(pattern).__name__}; a pattern is text, bytes or an array of uint8")
+
+
+def _wrong(message: str, advice: str | None = None) -> PatternError:
+    return PatternError([Diagnostic("error", message, help=advice)])

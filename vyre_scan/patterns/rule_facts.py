@@ -1,0 +1,402 @@
+r"""What holds of every match of an expression, from the tree that `re` makes of it.
+
+A match of `(?i)api[_-]?key\s*=\s*[0-9a-f]{32}` has 37 bytes or more, and one of two strings of classes of bytes:
+
+    [aA][pP][iI]          and       [0-9a-f] 32 times
+
+Of all such strings (alternatives are several) the cheapest to search for are its atoms: those that are rarest, as literals
+where they are few.  Where none is rare, an expression has no atoms.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from math import prod
+from operator import or_
+from typing import Any
+
+from .byte_weights import WEIGHTS
+
+__all__ = ["ALL_BYTES", "Classes", "Facts", "facts_of", "literals_of", "members_of"]
+
+ALL_BYTES = (1 << 256) - 1
+Classes = tuple[int, ...]
+"""Sets of bytes, as bits of ints, one after the other."""
+
+MOST_STRINGS, MOST_BYTES = 96, 64
+"""Strings of classes that are kept apart, and the bytes of each."""
+MOST_LITERALS = 64
+"""That stand for a string of classes."""
+LONGEST_LITERAL, LONGEST_STRING = 16, 32
+STARTS_OF_ANY = 32
+"""What counts as the places where a match may begin if there may be any number."""
+LITERAL_COST, WALK_COST = 2e-7, 1e-3
+"""Of a literal, and of strings of classes, which take a walk through all bytes; a hit at every byte costs 1."""
+MOST_COST = 0.02
+"""Of atoms: where they are met more often, `re` alone is as fast."""
+OF_REPEATED = 0.4
+"""The share of places behind a byte that have it again, at least: lines of dashes, runs of digits."""
+
+
+def _set_of(characters: Iterable[int]) -> int:
+    return reduce(or_, (1 << byte for byte in characters), 0)
+
+
+_UPPER, _LOWER = (_set_of(range(first, first + 26)) for first in b"Aa")
+_DIGIT, _SPACE = _set_of(b"0123456789"), _set_of(b" \t\n\r\f\v")
+_WORD = _DIGIT | _UPPER | _LOWER | _set_of(b"_")
+_CATEGORIES = {
+    sre.CATEGORY_DIGIT: _DIGIT,
+    sre.CATEGORY_NOT_DIGIT: ALL_BYTES & ~_DIGIT,
+    sre.CATEGORY_SPACE: _SPACE,
+    sre.CATEGORY_NOT_SPACE: ALL_BYTES & ~_SPACE,
+    sre.CATEGORY_WORD: _WORD,
+    sre.CATEGORY_NOT_WORD: ALL_BYTES & ~_WORD,
+}
+_REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`shortest`, `longest`: bytes of a match; None: any number.  `members`: the bytes that a match may have.
+
+    `atoms`: every match has one of these strings of classes; none: no such strings are worth a search.  They have up to
+    `longest_atom` bytes (0: there are none), have only `before_members` before them in a match, and begin at least `least_before` and at most `most_before` (None: any number) bytes behind the start of the match.
+    `behind`, `ahead`: bytes before and after what is matched that it depends on; None: any number.
+    """
+
+    shortest: int
+    longest: int | None
+    members: int
+    least_before: int
+    most_before: int | None
+    behind: int
+    ahead: int | None
+    longest_atom: int
+    before_members: int
+    atoms: tuple[Classes, ...] = ()
+
+
+def facts_of(tree: Any) -> Facts:
+    """The facts of an expression, given as the tree of `re._parser`.  Raises re.error where no length of a lookbehind is
+    known."""
+    analysis = _Analysis()
+    flags = tree.state.flags
+    part = analysis.sequence(tree, flags)
+    choice = part.choice
+    if choice is None or choice.cost > MOST_COST or flags & re.LOCALE:
+        choice = _Choice((), 0, 0, 0, 0.0)
+    members = ALL_BYTES if flags & re.LOCALE else part.members
+    return Facts(
+        part.shortest,
+        part.longest,
+        members,
+        choice.least_before,
+        choice.most_before,
+        analysis.behind,
+        analysis.ahead,
+        max(map(len, choice.atoms), default=0),
+        choice.before_members,
+        choice.atoms,
+    )
+
+
+def literals_of(atom: Classes, is_folded: bool) -> list[bytes] | None:
+    """The literals that a string of classes stands for; None for too many.  `is_folded`: without capital letters."""
+    if _num_literals(atom) > MOST_LITERALS:
+        return None
+    literals = [b""]
+    for members in atom:
+        octets = _octets(_folded(members) if is_folded else members)
+        literals = [literal + octet for literal in literals for octet in octets]
+    return literals
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    atoms: tuple[Classes, ...]
+    least_before: int
+    most_before: int | None
+    before_members: int
+    cost: float
+
+    def after(self, shortest: int, longest: int | None, members: int) -> _Choice:
+        """The same behind something of so many bytes, which are among some."""
+        most = None if self.most_before is None or longest is None else self.most_before + longest
+        return _Choice(
+            self.atoms, self.least_before + shortest, most, self.before_members | members, self.cost
+        )
+
+    @property
+    def whole_cost(self) -> float:
+        """The cost with that of the places where a match may begin."""
+        starts = STARTS_OF_ANY if self.most_before is None else self.most_before - self.least_before
+        return self.cost * (1 + starts / 8)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of an expression.  `strings`: all that it matches, where these are few."""
+
+    shortest: int = 0
+    longest: int | None = 0
+    members: int = 0
+    strings: list[Classes] | None = None
+    choice: _Choice | None = None
+
+
+@dataclass(slots=True)
+class _Analysis:
+    behind: int = 0
+    ahead: int | None = 0
+    groups: dict[int, _Part] = field(default_factory=dict)
+
+    def sequence(self, nodes: Any, flags: int) -> _Part:
+        return _concatenated(part for node in nodes for part in self.parts(node, flags))
+
+    def parts(self, node: Any, flags: int) -> list[_Part]:
+        """The parts that a node is, one after the other."""
+        kind, value = node
+        if kind in _REPEATS:
+            return self.repeated(value, flags)
+        if kind is sre.SUBPATTERN:
+            number, added, removed, nodes = value
+            parts = [part for inner in nodes for part in self.parts(inner, (flags | added) & ~removed)]
+            if number is not None:
+                self.groups[number] = _concatenated(parts)
+            return parts
+        if kind is sre.ATOMIC_GROUP:
+            return [self.sequence(value, flags)]
+        if kind is sre.BRANCH:
+            return [_alternatives([self.sequence(option, flags) for option in value[1]])]
+        if kind in (sre.ASSERT, sre.ASSERT_NOT):
+            self.look(value, flags)
+            return []
+        if kind is sre.AT:
+            self.behind = max(self.behind, 1)
+            self.look_ahead(2 if value is sre.AT_END else 1)
+            return []
+        if kind is sre.GROUPREF:
+            group = self.groups.get(value, _Part(0, None, ALL_BYTES))
+            members = ALL_BYTES if flags & re.IGNORECASE else group.members
+            return [_Part(0, group.longest, members)]
+        if kind is sre.GROUPREF_EXISTS:
+            _, yes, no = value
+            both = _alternatives([self.sequence(yes, flags), self.sequence(no or [], flags)])
+            return [_Part(both.shortest, both.longest, both.members)]
+        members = members_of(kind, value, flags)
+        return [_Part(1, 1, members, [(members,)])]
+
+    def look_ahead(self, count: int | None) -> None:
+        self.ahead = None if self.ahead is None or count is None else max(self.ahead, count)
+
+    def look(self, value: tuple[int, Any], flags: int) -> None:
+        """Lookahead, and lookbehind (direction -1), perhaps one in the other."""
+        direction, nodes = value
+        before = self.behind, self.ahead
+        self.behind, self.ahead = 0, 0
+        part = self.sequence(nodes, flags)
+        inner_behind, inner_ahead = self.behind, self.ahead
+        self.behind, self.ahead = before
+        if direction < 0:
+            if part.shortest != part.longest:
+                raise re.error("look-behind requires fixed-width pattern")
+            self.behind = max(self.behind, part.shortest + inner_behind)
+            self.look_ahead(inner_ahead)
+        else:
+            self.behind = max(self.behind, inner_behind)
+            self.look_ahead(
+                None if part.longest is None or inner_ahead is None else part.longest + inner_ahead
+            )
+
+    def repeated(self, value: tuple[Any, Any, Any], flags: int) -> list[_Part]:
+        low, high, nodes = value
+        item = self.sequence(nodes, flags)
+        low, most = int(low), None if high is sre.MAXREPEAT else int(high)
+        if most == 0:
+            return []
+        copies, parts = 0, []
+        if low and item.strings is not None:
+            # the first ones are as if they were written out
+            longest = max(map(len, item.strings), default=0)
+            copies = min(low, MOST_BYTES // max(1, longest)) if len(item.strings) == 1 else min(low, 2)
+            parts = [item] * copies
+        if copies == low == most:
+            return parts
+        rest = None if most is None else most - copies
+        shortest = item.shortest * (low - copies)
+        longest_rest = (
+            0 if item.longest == 0 else None if item.longest is None or rest is None else item.longest * rest
+        )
+        choice = item.choice if low > copies else None
+        return [*parts, _Part(shortest, longest_rest, item.members, None, choice)]
+
+
+def members_of(kind: Any, value: Any, flags: int) -> int:
+    """The bytes of a node that is one byte."""
+    if kind is sre.LITERAL:
+        return _cased(1 << value, flags)
+    if kind is sre.NOT_LITERAL:
+        return ALL_BYTES & ~_cased(1 << value, flags)
+    if kind is sre.ANY:
+        return ALL_BYTES if flags & re.DOTALL else ALL_BYTES & ~(1 << ord("\n"))
+    if kind is not sre.IN:
+        return ALL_BYTES
+    members, is_negated = 0, False
+    for inner, argument in value:
+        if inner is sre.NEGATE:
+            is_negated = True
+        elif inner is sre.LITERAL:
+            members |= 1 << argument
+        elif inner is sre.RANGE:
+            members |= (1 << argument[1] + 1) - (1 << argument[0])
+        else:
+            members |= _CATEGORIES[argument]
+    members = _cased(members, flags)
+    return ALL_BYTES & ~members if is_negated else members
+
+
+def _cased(members: int, flags: int) -> int:
+    if not flags & re.IGNORECASE:
+        return members
+    return members | (members & _UPPER) << 32 | (members & _LOWER) >> 32
+
+
+def _concatenated(parts: Iterable[_Part]) -> _Part:
+    whole = _Part()
+    run: list[Classes] = [()]
+    run_shortest: int = 0
+    run_longest: int | None = 0
+    run_members: int = 0  # before the run
+    choices: list[_Choice] = []
+    is_run = True
+
+    def end_run() -> None:
+        if all(run):
+            choices.append(_cheapest(run).after(run_shortest, run_longest, run_members))
+
+    for part in parts:
+        joined = _product(run, part.strings)
+        if joined is not None:
+            run = joined
+        else:
+            is_run = False
+            end_run()
+            if part.choice is not None:
+                choices.append(part.choice.after(whole.shortest, whole.longest, whole.members))
+            run = list(part.strings or [()])
+            run_shortest, run_longest, run_members = whole.shortest, whole.longest, whole.members
+            if part.strings is None:
+                run_shortest += part.shortest
+                run_longest = _sum(run_longest, part.longest)
+                run_members |= part.members
+        whole.shortest += part.shortest
+        whole.longest = _sum(whole.longest, part.longest)
+        whole.members |= part.members
+    end_run()
+    whole.strings = run if is_run else None
+    whole.choice = min(choices, key=lambda choice: choice.whole_cost, default=None)
+    return whole
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _product(left: list[Classes], right: list[Classes] | None) -> list[Classes] | None:
+    """The strings of one part followed by those of another; None if they are too many, or too long."""
+    if right is None or len(left) * len(right) > MOST_STRINGS:
+        return None
+    if max(map(len, left), default=0) + max(map(len, right), default=0) > MOST_BYTES:
+        return None
+    return [one + other for one in left for other in right]
+
+
+def _alternatives(options: list[_Part]) -> _Part:
+    longest = [option.longest for option in options]
+    strings = [one for option in options for one in option.strings or ()]
+    is_few = all(option.strings is not None for option in options) and len(strings) <= MOST_STRINGS
+    whole = _Part(
+        min(option.shortest for option in options),
+        None if None in longest else max(length or 0 for length in longest),
+        reduce(or_, (option.members for option in options)),
+        [*dict.fromkeys(strings)] if is_few else None,
+    )
+    choices = [option.choice for option in options]
+    if all(choice is not None for choice in choices):
+        known = [choice for choice in choices if choice is not None]
+        most = [choice.most_before for choice in known]
+        whole.choice = _Choice(
+            tuple(dict.fromkeys(atom for choice in known for atom in choice.atoms)),
+            min(choice.least_before for choice in known),
+            None if None in most else max(before or 0 for before in most),
+            reduce(or_, (choice.before_members for choice in known)),
+            sum(choice.cost for choice in known),
+        )
+    return whole
+
+
+def _cheapest(strings: list[Classes]) -> _Choice:
+    """Of each string the part that is cheapest to find."""
+    windows = [_cheapest_window(string) for string in dict.fromkeys(strings)]
+    atoms = dict.fromkeys(window[0] for window in windows)
+    befores = [window[1] for window in windows]
+    costs = {window[0]: window[2] for window in windows}
+    members = reduce(
+        or_,
+        (
+            one
+            for string, first in zip(dict.fromkeys(strings), befores, strict=True)
+            for one in string[:first]
+        ),
+        0,
+    )
+    return _Choice(tuple(atoms), min(befores), max(befores), members, sum(costs.values()))
+
+
+@lru_cache(maxsize=4096)
+def _cheapest_window(string: Classes) -> tuple[Classes, int, float]:
+    """A part of a string, where it begins, and its cost."""
+    # what is repeated is rarely met by chance
+    shares = [
+        max(_share(members), OF_REPEATED * (before == members))
+        for before, members in zip((None, *string), string)  # noqa: B905
+    ]
+    best = (string[:LONGEST_STRING], 0, prod(shares[:LONGEST_STRING]) + WALK_COST)
+    for first in range(len(string)):
+        share, count = 1.0, 1
+        for end in range(first + 1, min(first + LONGEST_LITERAL, len(string)) + 1):
+            share *= shares[end - 1]
+            count *= _folded(string[end - 1]).bit_count()
+            if count > MOST_LITERALS:
+                break
+            cost = max(share, 1e-10) + LITERAL_COST * count - 1e-12 * (end - first)
+            if end - first < 4:  # those are found by a walk
+                cost += WALK_COST
+            if cost < best[2]:
+                best = (string[first:end], first, cost)
+    return best
+
+
+@lru_cache(maxsize=4096)
+def _share(members: int) -> float:
+    """How often one of some bytes is taken to be met."""
+    return float(WEIGHTS[[byte for byte in range(256) if members >> byte & 1]].sum())
+
+
+def _folded(members: int) -> int:
+    """The set with the small one of each letter alone, of those that it has in both cases."""
+    return members & ~(members & _UPPER & members >> 32)
+
+
+def _num_literals(atom: Classes) -> int:
+    return prod(_folded(members).bit_count() for members in atom)
+
+
+@lru_cache(maxsize=4096)
+def _octets(members: int) -> tuple[bytes, ...]:
+    return tuple(bytes([byte]) for byte in range(256) if members >> byte & 1)

@@ -1,0 +1,112 @@
+"""A search for literals that looks for their first bytes in vectors: the program `pattern_filter`.
+
+The literals are in eight groups.  For each of the first POSITIONS bytes a table has, by the byte's low six bits, the
+groups in which some literal has such a byte there.  Where a group is left after all positions, a literal may begin, and
+the automaton walks from there until no match is under way:
+
+    data             x   n e e d l e
+    @filter[0, 'n']      0 0 0 0 1 1 0 0      groups of literals that begin with n, or another byte like it
+    @filter[1, 'e']        1 0 0 0 1 0 0 0
+    all of them                  1            group 4: walk
+
+It is what the Teddy algorithm of Hyperscan does (X. Wang et al., "Hyperscan: A Fast Multi-pattern Regex Matcher for Modern
+CPUs", 2019), with tables of 64 entries in the place of two of 16, and a walk in the place of its comparisons.
+
+A workgroup searches one piece, from the automaton's state 0 on, in which nothing is under way.  Buffers are those of
+pattern_walk, but for @entries and @exits, in whose place are
+
+    @filter  u8[POSITIONS * 64]
+    @walks   u32[n]  how often each piece's search had to walk
+
+A piece ends behind the last byte whose hits are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.program import Program, Value
+from vyre_opt.ir.types import DataType
+
+from .pattern_walk import HitReport, TransitionTable
+
+__all__ = ["ENTRIES", "POSITIONS", "CandidateWalk", "pattern_filter"]
+
+POSITIONS, ENTRIES = 8, 64
+REACH = 64 + POSITIONS - 1
+"""Bytes that a look at 64 positions needs."""
+
+U8, U32 = DataType.U8, DataType.U32
+
+
+@cache
+def pattern_filter() -> Program:
+    """The program; each call returns the same, which must not be changed."""
+    b = Builder("pattern_filter", workgroup=1)
+    walk = CandidateWalk(b)
+    table = b.buffer("filter", U8, POSITIONS * ENTRIES, "read", walk.binding)
+    tables = [b.load(table, position * ENTRIES, ENTRIES) for position in range(POSITIONS)]
+    with b.while_([walk.begin, b.const(0)]) as loop:
+        loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
+        at, walks = loop.args
+        mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
+        with b.if_(b.ne(mask, 0)) as found:
+            start = b.add(at, b.cast(b.ctz(mask), U32))
+            found.yield_(walk.until_idle(start, start), b.add(walks, 1))
+        with found.else_():
+            found.yield_(b.add(at, ENTRIES), walks)
+        loop.yield_(*found.results)
+    walk.finish(*loop.results)
+    return b.finish()
+
+
+def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
+    """For each of 64 positions from `at` on the groups that are left."""
+    left: Value | None = None
+    for position, table in enumerate(tables):
+        data = b.load("data", b.add(at, position), ENTRIES)
+        groups = b.permute(table, b.and_(data, ENTRIES - 1))
+        left = groups if left is None else b.and_(left, groups)
+    assert left is not None
+    return left
+
+
+class CandidateWalk:
+    """The buffers of a search for candidates but for what tells these, and walks of the automaton, one byte a round."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b, self.table = b, TransitionTable(b)
+        begins = b.buffer("begins", U32, None, "read", 3)
+        self.report = HitReport(b, 4)
+        self.binding = 7
+        """Of the table of candidates."""
+        self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
+        self.piece = b.workgroup_id("x")
+        self.begin = b.load(begins, self.piece)
+        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 4), 1))
+
+    def until_idle(self, start: Value, through: Value) -> Value:
+        """Walk from state 0 until the walk is there again behind `through`; return the position behind the last byte."""
+        b = self.b
+        with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
+            loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[2]))
+            at, state, _ = loop.args
+            state = self._step(at, state)
+            loop.yield_(b.add(at, 1), state, b.or_(b.ne(state, 0), b.lt(at, through)))
+        return loop.results[0]
+
+    def finish(self, start: Value, walks: Value) -> None:
+        """Walk from state 0 through all remaining bytes, after `walks` walks."""
+        b = self.b
+        with b.for_(start, self.end, carry=[b.const(0)]) as loop:
+            loop.yield_(self._step(loop.index, loop.args[0]))
+        b.store(walks, self.walks, self.piece)
+
+    def _step(self, at: Value, state: Value) -> Value:
+        b = self.b
+        state = self.table.after_byte_at(state, at)
+        with b.if_(b.ge(state, self.report.first_accepting)):
+            self.report.add(self.piece, at, state)
+        return state

@@ -1,0 +1,132 @@
+"""Expressions in the compile cache: what is known of them, and the automata of their atoms, under a key of the expressions and
+the sources that make them.  Automata of literals are built in less time than a store takes to find them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
+from vyre_opt.execution.cache.store import Store
+from vyre_opt.kernels.byte_automaton import Automaton
+from vyre_opt.specialization.digest import digest_of
+
+from .. import patterns as patterns_package
+from ..patterns.compiled import CompiledPatterns
+from ..patterns.expression import Expression, read_expressions
+from ..patterns.pattern_list import Patterns
+from ..patterns.rule_facts import Facts
+from .tables import AtomSet, PatternTables, SearchTables
+
+__all__ = ["KIND", "cached_tables", "decode", "encode"]
+
+KIND = "patterns"
+
+Array = np.ndarray[Any, Any]
+Expressions = tuple[Expression, ...]
+
+_ARRAYS = tuple(field.name for field in fields(Automaton) if field.name != "num_patterns")
+
+
+def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> PatternTables:
+    """The tables of patterns, from the store if it has them; None: without one.  Raises PatternError, LimitExceeded."""
+    contents = enumerate(patterns.contents)
+    literals = [content for number, content in contents if number not in patterns.expressions]
+    of_literals = SearchTables.of_literals(literals, caseless) if literals else None
+    if not patterns.expressions:
+        return PatternTables(patterns, caseless, of_literals)
+
+    def compile() -> tuple[bytes, tuple[Expressions, AtomSet]]:
+        expressions = tuple(read_expressions(patterns))
+        atoms = AtomSet.of(expressions)
+        return (b"" if store is None else encode(expressions, atoms)), (expressions, atoms)
+
+    expressions, atoms = fetch(
+        store,
+        KIND,
+        lambda: _key(patterns),
+        lambda payload: decode(payload, patterns),
+        compile,
+        new_log(),
+        f"{len(patterns.expressions)} expressions",
+    )
+    return PatternTables(patterns, caseless, of_literals, expressions, atoms.tables())
+
+
+def _key(patterns: Patterns) -> bytes:
+    syntax = [
+        (number, one.flags, one.is_text, one.is_of_re, one.is_of_lines)
+        for number, one in patterns.expressions.items()
+    ]
+    contents = [patterns.contents[number] for number in patterns.expressions]
+    return digest_of(
+        [
+            ("compiler", "sources", _sources()),
+            ("syntax", "rows of i64", np.array(syntax, "<i8").tobytes()),
+            ("lengths", "u32", np.fromiter(map(len, contents), "<u4", len(contents)).tobytes()),
+            ("patterns", "bytes", b"".join(contents)),
+        ]
+    )
+
+
+@cache
+def _sources() -> bytes:
+    """A hash of the sources that make tables: a checkout changes between versions."""
+    from blake3 import blake3
+
+    digest = blake3()
+    here = (Path(__file__).with_name(name) for name in ("cached_patterns.py", "tables.py"))
+    for path in (*sorted(Path(patterns_package.__path__[0]).glob("*.py")), *here):
+        content = path.read_bytes()
+        digest.update(path.name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    return digest.digest()
+
+
+def encode(expressions: Expressions, atoms: AtomSet) -> bytes:
+    """A payload: what is known of expressions, and the arrays of automata (little endian), one after the other."""
+    arrays = [
+        array
+        for compiled, _ in atoms.strings
+        for array in (compiled.lengths, *(getattr(compiled.search, name) for name in _ARRAYS))
+    ]
+    facts = {
+        "expressions": [
+            [one.number, one.source.decode("latin-1"), asdict(one.facts) | {"atoms": ()}]
+            for one in expressions
+        ],
+        "literals": [[literal.decode("latin-1"), owners] for literal, owners in atoms.literals.items()],
+        "strings": [owners for _, owners in atoms.strings],
+        "arrays": [[array.dtype.str[1:], *array.shape] for array in arrays],
+    }
+    chunks = [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays]
+    return pack_parts(facts, b"".join(chunks))
+
+
+def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, AtomSet]:
+    """The expressions and atoms of a payload, which was made of these patterns.  Raises any exception for another one."""
+    facts, content = unpack_parts(payload)
+    arrays, at = list[Array](), 0
+    for kind, *shape in facts["arrays"]:
+        dtype = np.dtype(f"<{kind}")
+        array = np.frombuffer(content, dtype, prod(shape), at).reshape(shape)
+        arrays.append(array.astype(dtype.newbyteorder("="), copy=False))
+        at += array.nbytes
+    step = 1 + len(_ARRAYS)
+    strings = []
+    for number, owners in enumerate(facts["strings"]):
+        lengths, *parts = arrays[number * step : (number + 1) * step]
+        automaton = Automaton(**dict(zip(_ARRAYS, parts, strict=True)), num_patterns=len(owners))
+        strings.append((CompiledPatterns(automaton, lengths, int(lengths.max())), owners))
+    syntax = patterns.expressions
+    expressions = tuple(
+        Expression(number, source.encode("latin-1"), syntax[number], Facts(**known))
+        for number, source, known in facts["expressions"]
+    )
+    literals = {literal.encode("latin-1"): owners for literal, owners in facts["literals"]}
+    return expressions, AtomSet(literals, strings)

@@ -1,0 +1,261 @@
+"""Searches text on a GPU, window after window: while one is searched, the next is on its way.
+
+    pinned memory     | copy 0 | copy 1 | copy 2 |
+    other memory      | by threads to pinned memory, and from there
+    the GPU                    | search 0 | search 1 | search 2 |
+    this process                          | hits 0   | hits 1   | hits 2 |
+
+A window begins some characters before those that it is to search, as many as a match may have, so that each place has its
+hits from one window.  The hits come back with their number if they are few, and otherwise when this is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.targets.cuda import CudaDispatcher, libcuda
+from vyre_opt.targets.cuda.device import Device
+from vyre_opt.targets.cuda.driver import translated_errors
+from vyre_opt.targets.cuda.queues import PyCudaQueue
+from vyre_opt.targets.cuda.transfers import Staging
+from vyre_opt.targets.cuda.waiting import wait_until
+
+from .data import DeviceOctets
+from .encodings import Encoding
+from .gpu_tables import GpuTables
+
+__all__ = ["GpuSearch", "SearchedWindow"]
+
+Array = np.ndarray[Any, Any]
+
+WINDOW, RESIDENT_WINDOW = 48 * 1_400_000, 48 * 11_200_000
+"""Characters of a window, and of one that is in the GPU's memory already: multiples of ALIGNED."""
+MOST_BEFORE = 1 << 13
+"""Characters before a window that it may see."""
+SLOTS = 3
+"""Windows under way at once: one is copied, one searched, and of one the hits are taken."""
+ALIGNED = 48
+"""Whole groups of characters in every encoding, and whole vectors of the programs."""
+
+COUNTERS, HEADER = 2, 256
+"""u32s at the start of a window's results, and the bytes before the hits."""
+FIRST_HITS = 1 << 15
+"""Hits that are copied together with the counters."""
+ROOM = 1 << 20
+"""Hits of a window for which there is room at first; of one with more they are only counted, and it is searched again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedWindow:
+    """`first`, `count`: its characters in the text.  `hits`: packed, with places from that of character `first` - `before` on.
+
+    `is_wrong`: a character holds no bits; then there are no hits, and it is the last window.
+    """
+
+    first: int
+    count: int
+    before: int
+    hits: Array
+    is_wrong: bool
+
+
+class _WindowMemory:
+    """Memory of one window under way: `text` and `results` on the GPU, `answer` in pinned memory."""
+
+    def __init__(self, gpu: Device) -> None:
+        cuda = gpu.cuda
+        self.gpu, self.room = gpu, ROOM
+        self.queue = PyCudaQueue(gpu, cuda.Stream())
+        self.done = cuda.Event(cuda.event_flags.DISABLE_TIMING)
+        self.text: Any = None
+        self.characters = 0  # for which `text` has room
+        self.pointer = 0  # of the window's characters on the GPU
+        self.results = gpu.allocate(HEADER + 8 * ROOM)
+        self.answer = gpu.pinned.allocate((HEADER + 8 * FIRST_HITS,), np.uint8)
+
+    def text_pointer(self, characters: int) -> int:
+        """The address of memory for so many characters of a window."""
+        if self.characters < characters:
+            self.characters = max(characters, WINDOW + MOST_BEFORE)
+            self.text = self.gpu.allocate(self.characters)
+        return int(self.text)
+
+    def make_room(self, room: int) -> None:
+        self.room, self.results = room, self.gpu.allocate(HEADER + 8 * room)
+
+    def fetch(self) -> None:
+        """Enqueue a copy of the counters and the first hits."""
+        self.gpu.cuda.memcpy_dtoh_async(self.answer, int(self.results), self.queue.stream)
+        self.done.record(self.queue.stream)
+
+    def counters(self) -> tuple[int, int]:
+        wait_until(self.done.query)
+        count, wrong = self.answer[: 4 * COUNTERS].view(np.uint32).tolist()
+        return count, wrong
+
+
+_idle_slots: dict[int, list[_WindowMemory]] = {}
+"""Slots that no search uses, by the number of their GPU: to make streams and pinned memory takes longer than a short search."""
+
+
+@contextmanager
+def _slots(gpu: Device, count: int) -> Iterator[list[_WindowMemory]]:
+    """So many slots, which are idle again at the end.  Nothing may be read any more then that the caller can free."""
+    idle = _idle_slots.setdefault(gpu.number, [])
+    slots: list[_WindowMemory] = []
+    with gpu:
+        while len(slots) < count:
+            try:
+                slots.append(idle.pop())
+            except IndexError:
+                slots.append(_WindowMemory(gpu))
+    try:
+        yield slots
+    finally:
+        with gpu:
+            for slot in slots:
+                slot.queue.wait()
+        idle += [slot for slot in slots if slot.room == ROOM][: max(0, SLOTS - len(idle))]
+
+
+class GpuSearch:
+    """Searches text in an encoding, or bytes (None), on the GPU of a dispatcher, whose programs check no bounds: tables are
+    valid, and what is in a window is known."""
+
+    def __init__(self, tables: GpuTables, encoding: Encoding | None, dispatcher: CudaDispatcher) -> None:
+        self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
+        self.unit, self.octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
+        """Characters of a group, and the bytes that they hold."""
+        self.before = -(-self.characters_of(tables.reach) // ALIGNED) * ALIGNED
+        """Characters before a window that it sees."""
+        self.memory = self._on_device()
+        with self.gpu, translated_errors("preparing a search"):
+            self.kernel = dispatcher.prepare(tables.program(encoding))
+            self.most_workgroups = self.kernel.resident_workgroups()
+
+    def characters_of(self, octets: int) -> int:
+        """The characters of the whole groups that hold so many bytes."""
+        return octets if self.encoding is None else self.encoding.characters_of(octets)
+
+    @property
+    def gpu(self) -> Device:
+        return self.dispatcher.device
+
+    def _on_device(self) -> dict[str, tuple[Any, int]]:
+        """The tables in the GPU's memory, and how many elements they have, by name."""
+        arrays = {(name, ""): array for name, array in self.tables.arrays.items()}
+        if self.encoding is not None:
+            arrays["values", self.encoding.name] = self.encoding.values
+        memory = self.tables.memory.setdefault(self.gpu.number, {})
+        with self.gpu as gpu, translated_errors("copying tables to the GPU"):
+            for key, array in arrays.items():
+                if key not in memory:
+                    memory[key] = gpu.allocate(array.nbytes)
+                    gpu.cuda.memcpy_htod(int(memory[key]), np.ascontiguousarray(array))
+        return {key[0]: (memory[key], array.size) for key, array in arrays.items()}
+
+    def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Generator[SearchedWindow]:
+        """Search the characters of `text` from `first` up to `end`, which are whole groups, in order.
+
+        Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
+        """
+        size = RESIDENT_WINDOW if isinstance(text, DeviceOctets) else WINDOW
+        starts = range(first, end, size)
+        run = _GpuSearchRun(self, text)
+        pending: deque[tuple[_WindowMemory, int, int]] = deque()
+        with _slots(self.gpu, min(SLOTS, len(starts))) as slots:
+            for number, start in enumerate(starts):
+                if len(pending) == SLOTS:
+                    window = run.collect(*pending.popleft())
+                    yield window
+                    if window.is_wrong:
+                        return
+                slot, stop = slots[number % SLOTS], min(start + size, end)
+                run.submit(slot, start, stop)
+                pending.append((slot, start, stop))
+            while pending:
+                window = run.collect(*pending.popleft())
+                yield window
+                if window.is_wrong:
+                    return
+
+
+class _GpuSearchRun:
+    """One search of a text: copies, launches, and what comes back."""
+
+    def __init__(self, search: GpuSearch, text: Array | DeviceOctets) -> None:
+        self.search, self.text, self.gpu = search, text, search.gpu
+        self.staging: Staging | None = None
+        if isinstance(text, DeviceOctets):
+            return
+        with self.gpu as gpu:
+            begin = text.ctypes.data
+            if not (libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)):
+                self.staging = Staging(gpu)
+
+    def submit(self, slot: _WindowMemory, start: int, stop: int) -> None:
+        """Enqueue the copy and the search of a window, and the copy of its first hits."""
+        with self.gpu, translated_errors(f"searching {stop - start} characters"):
+            first = max(0, start - self.search.before)
+            slot.pointer = self._bring(slot, first, stop)
+            self._launch(slot, first, start, stop)
+            slot.fetch()
+
+    def _bring(self, slot: _WindowMemory, first: int, stop: int) -> int:
+        """The address on the GPU of the characters from `first` up to `stop`."""
+        if isinstance(self.text, DeviceOctets):
+            source = self.text.pointer + first
+            if source % 16 == 0:  # programs load vectors
+                return source
+            pointer = slot.text_pointer(stop - first)
+            slot.queue.copy(pointer, source, stop - first)
+            return pointer
+        pointer, part = slot.text_pointer(stop - first), self.text[first:stop]
+        if self.staging is None:
+            self.gpu.cuda.memcpy_htod_async(pointer, part, slot.queue.stream)
+        else:
+            self.staging.copy(pointer, part, slot.queue.stream)
+        return pointer
+
+    def _launch(self, slot: _WindowMemory, first: int, start: int, stop: int) -> None:
+        search, tables = self.search, self.search.tables
+        bytes_before, count = (
+            characters // search.unit * search.octets for characters in (start - first, stop - first)
+        )
+        slot.queue.zero(int(slot.results), 4 * COUNTERS)
+        results = int(slot.results)
+        pointers = {"text": slot.pointer, "counters": results, "hits": results + HEADER}
+        counts = {"text": stop - first, "counters": COUNTERS, "hits": slot.room}
+        for name, (memory, size) in search.memory.items():
+            pointers[name], counts[name] = int(memory), size
+        grid = max(1, min(search.most_workgroups, -(-count // tables.tile)))
+        params = {**tables.params, "start": bytes_before, "count": count}
+        search.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
+
+    def collect(self, slot: _WindowMemory, start: int, stop: int) -> SearchedWindow:
+        """Wait for a window, and take its hits."""
+        search = self.search
+        first = max(0, start - search.before)
+        window = partial(SearchedWindow, start, stop - start, start - first)
+        with self.gpu, translated_errors(f"searching {stop - start} characters"):
+            count, wrong = slot.counters()
+            if wrong:
+                return window(np.zeros(0, np.uint64), True)
+            if count > slot.room:  # all hits were counted
+                slot.make_room(count)
+                self._launch(slot, first, start, stop)
+                slot.fetch()
+                slot.counters()
+            hits = slot.answer[HEADER : HEADER + 8 * min(count, FIRST_HITS)].view(np.uint64)
+            if count > FIRST_HITS:
+                hits = np.empty(count, np.uint64)
+                self.gpu.cuda.memcpy_dtoh_async(hits, int(slot.results) + HEADER, slot.queue.stream)
+                slot.queue.wait()
+        return window(search.tables.sorted_unique(hits), False)

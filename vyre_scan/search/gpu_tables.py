@@ -1,0 +1,146 @@
+"""What a search on a GPU works with: a program of kernels/tiled_search, and tables for it.
+
+Few literals, and expressions, are found by a walk through all bytes; many literals by their grams, whose bitmap leaves a walk
+where one may begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.ir.program import Program
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.byte_automaton import Automaton
+
+from ..patterns.compiled import CompiledPatterns
+from ..programs.pattern_grams import GRAM
+from ..programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
+from .encodings import Encoding
+from .prefilter import FOLD, gram_bitmap
+
+__all__ = ["GpuTables", "program_name"]
+
+Array = np.ndarray[Any, Any]
+
+WARMUPS = (63, 255, 1023, 4095)
+"""The reaches that programs are made for: a longer one costs some bytes of the slab."""
+
+MOST_WALKED_CELLS = 1 << 21
+"""Of a dense table, from which on grams are faster: 4 MiB.  Measured on an H200, in tables of literals."""
+MOST_CELLS = 1 << 27
+"""Of any dense table."""
+
+WALK = WalkSchedule(512, 84)
+GRAMS = GramSchedule(1024, 12, 1 << 13, 4)
+MANY_GRAMS = GramSchedule(1024, 12, 1 << 14, 4)
+LEAST_BITS_OF_A_GRAM = 12
+"""Of a bitmap, for each gram that sets two of them."""
+
+
+def program_name(encoding: Encoding | None) -> str:
+    """What the programs of kernels/ call an encoding; alphabets are data."""
+    return "raw" if encoding is None else "hex" if encoding.name == "hex" else "base64"
+
+
+@dataclass(frozen=True, eq=False)
+class GpuTables:
+    """`arrays`: of the program's buffers that hold tables, by name.  `params`: those that the tables determine.
+
+    `shown`: how many matches each accepting state shows.  `memory`: on devices, by their number, the arrays by name, and
+    with `values` by that of the encoding.
+    """
+
+    reach: int
+    arrays: dict[str, Array]
+    params: dict[str, int]
+    shown: Array
+    stride: int = 0
+    grams: GramSchedule = GRAMS
+    memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, compiled: CompiledPatterns, is_literal: bool) -> GpuTables | None:
+        """None for automata that a GPU does not walk: those of long literals, and very large ones."""
+        search, warmup = compiled.search, compiled.warmup
+        if warmup > WARMUPS[-1]:
+            return None
+        cells = search.num_states * 256
+        shortest = int(compiled.lengths.min())
+        has_grams = is_literal and shortest >= GRAM
+        if has_grams and cells > MOST_WALKED_CELLS:
+            return cls._of_grams(search, warmup, shortest)
+        if cells > MOST_CELLS:
+            return None
+        dtype = np.uint16 if search.num_states <= 1 << 16 else np.uint32
+        table = search.transitions.astype(dtype)[:, search.classes].reshape(-1)
+        arrays = {"table": table, "depth": search.depth.astype(np.uint16)}
+        params = {"first_accepting": search.first_accepting}
+        return cls(warmup, arrays, params, search.num_shown)
+
+    @classmethod
+    def _of_grams(cls, search: Automaton, warmup: int, shortest: int) -> GpuTables:
+        few, many = (schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
+        count = search.num_patterns
+        schedule = GRAMS if count <= few else MANY_GRAMS
+        bits = few if schedule is GRAMS else many
+        stride = max(s for s in STRIDES if s == 1 or (s + GRAM - 1 <= shortest and s * count <= bits))
+        prefixes, is_caseless = _prefixes(search, stride + GRAM - 1)
+        fold = FOLD if is_caseless else 0
+        cells = search.num_classes + 1
+        rows = np.column_stack([search.transitions * np.uint32(cells), search.depth])
+        arrays = {
+            "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold),
+            "columns": search.classes.astype(np.uint32),
+            "rows": rows.astype(np.uint32, copy=False).reshape(-1),
+        }
+        params = {
+            "first_accepting": search.first_accepting * cells,
+            "classes": search.num_classes,
+            "fold": fold,
+        }
+        return cls(warmup, arrays, params, search.num_shown, stride, schedule)
+
+    def program(self, encoding: Encoding | None) -> Program:
+        """The program for bytes, or for text in an encoding."""
+        name = program_name(encoding)
+        warmup = next(common for common in WARMUPS if self.reach <= common)
+        if self.stride:
+            return tiled_grams(name, warmup, self.stride, self.grams)
+        is_narrow = self.arrays["table"].dtype == np.uint16
+        return tiled_walk(name, warmup, WALK, DataType.U16 if is_narrow else DataType.U32)
+
+    @property
+    def tile(self) -> int:
+        """Decoded bytes of a tile of the program."""
+        return self.grams.tile if self.stride else WALK.tile
+
+    def sorted_unique(self, hits: Array) -> Array:
+        """Hits in the order of their places, each place once, with the state that shows most there."""
+        hits = np.sort(hits)
+        places = (hits >> np.uint64(32)).astype(np.uint32)
+        if not (places[1:] == places[:-1]).any():
+            return hits
+        order = np.lexsort((self.shown[hits.astype(np.uint32)], places))
+        is_last = np.append(places[1:] != places[:-1], True)
+        return np.asarray(hits[order][is_last])
+
+
+def _prefixes(search: Automaton, length: int) -> tuple[Array, bool]:
+    """u8[n, length]: what literals of at least that length begin with, a byte for each class; and whether a class of theirs has
+    two bytes, which are then one letter in both cases.
+
+    A state of a trie is one byte deeper than the state that its edge leads from.
+    """
+    representative = np.zeros(search.num_classes, np.uint8)
+    representative[search.classes[::-1]] = np.arange(255, -1, -1)
+    sizes = np.bincount(search.classes, minlength=search.num_classes)
+    states, paths = np.zeros(1, np.int64), np.zeros((1, 0), np.int64)
+    for depth in range(1, length + 1):
+        parents, edges = np.nonzero(search.depth[search.transitions[states]] == depth)
+        paths = np.column_stack([paths[parents], edges])
+        states = search.transitions[states[parents], edges].astype(np.int64)
+    is_caseless = bool((sizes[np.unique(paths)] > 1).any())
+    return representative[paths], is_caseless

@@ -1,0 +1,146 @@
+"""What finds the places where literals may begin: a table of kernels/pattern_filter for eight groups of literals that
+begin alike, or for many literals a bitmap of kernels/pattern_grams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..patterns.byte_weights import WEIGHTS
+from ..programs.pattern_filter import ENTRIES, POSITIONS
+from ..programs.pattern_grams import GRAM, MULTIPLIER
+
+__all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
+
+Array = np.ndarray[Any, Any]
+
+GROUPS = 8
+UNITS = 24
+"""Literals are put into groups by so many at most, of neighbours in the order of their bytes."""
+
+MOST_CANDIDATES = 0.004
+"""The share of places where a literal may begin, from which on a look at grams, or a walk through all bytes, is faster than
+a filter."""
+
+MOST_STRIDE = 8
+LEAST_WORDS, MOST_WORDS = 1 << 8, 1 << 17
+"""Of a bitmap; with the most of them it fills a third of a usual cache of the second level."""
+FOLD = 0x20202020
+"""Or-ed to four letters, these are small ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefilter:
+    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, where `stride` is 0; else the bitmap of pattern_grams, u32[...]."""
+
+    table: Array
+    stride: int = 0
+    fold: int = 0
+
+    @property
+    def shift(self) -> int:
+        """32 less the bits of a word's number."""
+        return 33 - len(self.table).bit_length()
+
+
+def prefilter_of(literals: Sequence[bytes], caseless: bool) -> Prefilter | None:
+    """The fastest, or None where a walk through all bytes is as fast."""
+    table, share = filter_table(literals, caseless)
+    if share < MOST_CANDIDATES:
+        return Prefilter(table)
+    shortest = min(map(len, literals))
+    return _grams(literals, shortest, caseless) if shortest >= GRAM else None
+
+
+def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilter:
+    stride, fold = min(shortest - GRAM + 1, MOST_STRIDE), FOLD if caseless else 0
+    used = stride + GRAM - 1
+    prefixes = np.frombuffer(b"".join([literal[:used] for literal in literals]), np.uint8).reshape(-1, used)
+    words = min(max(1 << (2 * stride * len(literals) - 1).bit_length(), LEAST_WORDS), MOST_WORDS)
+    return Prefilter(gram_bitmap(prefixes, stride, words, fold), stride, fold)
+
+
+def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int) -> Array:
+    """u32[words], the bitmap of pattern_grams for what literals begin with: u8[literals, stride + GRAM - 1]."""
+    bitmap = np.zeros(words, np.uint32)
+    shift = np.uint32(33 - words.bit_length())
+    for first in range(stride):
+        gram = np.ascontiguousarray(prefixes[:, first : first + GRAM]).view("<u4").reshape(-1)
+        product = (gram | np.uint32(fold)) * np.uint32(MULTIPLIER)
+        bits = [np.uint32(1) << (product >> (shift - np.uint32(back)) & np.uint32(31)) for back in (5, 10)]
+        np.bitwise_or.at(bitmap, product >> shift, bits[0] | bits[1])
+    return bitmap
+
+
+_OF_ENTRY = WEIGHTS.reshape(-1, ENTRIES).sum(0)
+_WEIGHT_OF_OCTET = np.array(
+    [
+        [sum(_OF_ENTRY[8 * octet + bit] for bit in range(8) if value >> bit & 1) for value in range(256)]
+        for octet in range(ENTRIES // 8)
+    ]
+)
+"""[8, 256]: the weights of a set of entries, by the octets of the u64 that it is, add up to the set's."""
+
+
+def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, float]:
+    """u8[POSITIONS * ENTRIES], and the share of places that it is expected to leave."""
+    units = _entry_sets(literals, caseless)
+    costs = _costs(units)
+    groups, share = _cheapest_groups(costs)
+    table = np.zeros((POSITIONS, ENTRIES), np.uint8)
+    for number, (first, end) in enumerate(groups):
+        members = np.bitwise_or.reduce(units[first:end], axis=0)
+        entries = members[:, None] >> np.arange(ENTRIES, dtype=np.uint64) & np.uint64(1)
+        table |= entries.astype(np.uint8) << number
+    return table.reshape(-1), share
+
+
+def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
+    """u64[units, POSITIONS]: the entries that the literals of a unit have at each position, all where one is shorter."""
+    ordered = sorted(literal[:POSITIONS].lower() if caseless else literal[:POSITIONS] for literal in literals)
+    lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
+    padded = b"".join(literal.ljust(POSITIONS, b"\0") for literal in ordered)
+    octets = np.frombuffer(padded, np.uint8).reshape(-1, POSITIONS)
+    sets = np.uint64(1) << (octets % ENTRIES).astype(np.uint64)
+    if caseless:
+        is_letter = (octets >= ord("a")) & (octets <= ord("z"))
+        sets |= np.where(is_letter, np.uint64(1) << ((octets ^ 32) % ENTRIES).astype(np.uint64), np.uint64(0))
+    sets[np.arange(POSITIONS) >= lengths[:, None]] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    per_unit = -(-len(ordered) // UNITS)
+    return np.bitwise_or.reduceat(sets, np.arange(0, len(ordered), per_unit), axis=0)
+
+
+def _costs(units: Array) -> Array:
+    """f64[n, n + 1]: the share of places that a group of the units from one to another leaves; inf for no group."""
+    count = len(units)
+    unions = np.zeros((count, count + 1, POSITIONS), "<u8")
+    for first in range(count):
+        np.bitwise_or.accumulate(units[first:], axis=0, out=unions[first, first + 1 :])
+    is_group = np.arange(count)[:, None] < np.arange(count + 1)
+    octets = unions[is_group].view(np.uint8).reshape(-1, ENTRIES // 8)
+    cells = octets + np.arange(0, _WEIGHT_OF_OCTET.size, 256)
+    costs = np.full(is_group.shape, np.inf)
+    costs[is_group] = _WEIGHT_OF_OCTET.take(cells).sum(-1).reshape(-1, POSITIONS).prod(-1)
+    return costs
+
+
+def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
+    """At most GROUPS groups of neighbours with the least sum of costs: from where to where, and the sum."""
+    count = len(costs)
+    totals, choices = costs[0], []
+    for _ in range(min(GROUPS, count) - 1):
+        with_one_more = totals[:count, None] + costs
+        choice = with_one_more.argmin(0)
+        better = with_one_more[choice, np.arange(count + 1)]
+        choices.append(np.where(better < totals, choice, -1))
+        totals = np.minimum(better, totals)
+    groups, end = [], count
+    for choice in reversed(choices):
+        first = int(choice[end])
+        if first > 0:
+            groups.append((first, end))
+            end = first
+    return [*groups, (0, end)], float(totals[count])

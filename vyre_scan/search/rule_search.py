@@ -1,0 +1,277 @@
+"""The matches of expressions near the places where their atoms were found, as `re.finditer` gives them.
+
+    data       ....AKIA............adobe.......
+    atoms          |               |
+    starts         |    |----------|             where a match with that atom may begin
+    `re`           |==>                 |==>     tries these, and the next match begins behind the last one
+
+A match depends on no more than its bytes and those that anchors and lookaround see, so `re` is shown these alone: between the
+places that it tries, all of the data is passed over.  Where matches have any length, a byte that no match has ends what is
+looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from vyre_opt.kernels.literal_automaton import LimitExceeded
+
+from ..patterns.expression import Expression
+
+__all__ = ["ByteSource", "RuleSearch", "WholeData"]
+
+Array = np.ndarray[Any, Any]
+Columns = tuple[Array, Array, Array]
+
+FEW_STARTS = 8
+"""Starts of an atom that are tried one by one."""
+FIRST_LOOK = 256
+"""Bytes in which a byte that no match has is looked for at first."""
+EVERYTHING = 1 << 62
+
+
+class ByteSource(Protocol):
+    """Gives a buffer that has the bytes from `first` up to `end` at least, and the place of its first one."""
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]: ...
+
+
+class WholeData:
+    """All bytes of the data, or the last of them, from `base` on."""
+
+    def __init__(self, octets: Array, base: int = 0) -> None:
+        self.octets, self.base = octets, base
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        return self.octets, self.base
+
+
+class _ExpressionSearch:
+    """A search for one expression.  `next_start`: where the next match may begin."""
+
+    def __init__(self, expression: Expression, limit: int | None, raises: bool) -> None:
+        self.expression, self.limit, self.raises = expression, limit, raises
+        self.next_start = 0
+        self.found: list[Array] = []  # places of atoms
+        self.firsts, self.lasts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.needs_from = 0
+        """The first byte that must be at hand from now on."""
+        self.settled = 0
+        """All matches that begin before it were given."""
+        self.matches: list[tuple[int, int]] = []
+
+    def advance(self, source: ByteSource, total: int, is_end: bool) -> None:
+        """Look for the matches that `total` bytes tell."""
+        expression, facts = self.expression, self.expression.facts
+        if self.found:
+            firsts, lasts = self._starts_of(np.concatenate(self.found))
+            self.firsts = np.concatenate([self.firsts, firsts])
+            self.lasts = np.concatenate([self.lasts, lasts])
+            self.found = []
+        last = self._last_start(source, total, is_end)
+        if expression.is_direct:
+            self._go_through(source, last, total, is_end)
+        elif len(self.lasts) and int(self.firsts.min()) <= last:
+            order = np.lexsort((self.lasts, self.firsts))
+            firsts, lasts = self.firsts[order], self.lasts[order]
+            self._try(source, np.maximum(firsts, self.next_start), np.minimum(lasts, last), total, is_end)
+            waits = lasts > last
+            self.firsts, self.lasts = np.maximum(firsts[waits], last + 1), lasts[waits]
+        self.settled = max(0, last + 1)
+        if facts.most_before is not None and not expression.is_direct:
+            self.settled = max(self.settled, total - facts.most_before - facts.longest_atom)
+            if len(self.firsts):
+                self.settled = min(self.settled, int(self.firsts.min()))
+        self.needs_from = max(0, self.settled - facts.behind)
+
+    def _starts_of(self, atoms: Array) -> tuple[Array, Array]:
+        """The first and the last places where a match may begin that has an atom at these places."""
+        facts = self.expression.facts
+        firsts = np.zeros_like(atoms) if facts.most_before is None else atoms - facts.most_before
+        return np.maximum(firsts, 0), atoms - facts.least_before
+
+    def _last_start(self, source: ByteSource, total: int, is_end: bool) -> int:
+        """The last place of which is known whether a match begins there."""
+        span, facts = self.expression.span, self.expression.facts
+        if is_end:
+            return EVERYTHING
+        if span is not None:
+            return total - span
+        last = -1 if self.limit is None else total - self.limit
+        sees_back = self.expression.is_direct or facts.most_before is None
+        if sees_back or len(self.lasts):
+            least = max(self.needs_from, last)
+            last = max(last, self._separator_before(source, total - (facts.ahead or 0), least))
+        return last
+
+    def _separator_before(self, source: ByteSource, end: int, least: int) -> int:
+        """The last place from `least` on and before `end` of a byte that no match has; -1 for none."""
+        table = self.expression.separators
+        look = FIRST_LOOK
+        while table is not None and end > least:
+            first = max(least, end - look)
+            data, base = source.bytes_of(first, end)
+            at = data[first - base : end - base].tobytes().translate(table).rfind(1)
+            if at >= 0:
+                return first + at
+            end, look = first, 4 * look
+        return -1
+
+    def _separator_from(self, source: ByteSource, first: int, total: int) -> int:
+        """The first such place from `first` on; `total` for none."""
+        table = self.expression.separators
+        look = FIRST_LOOK
+        while table is not None and first < total:
+            end = min(total, first + look)
+            data, base = source.bytes_of(first, end)
+            at = data[first - base : end - base].tobytes().translate(table).find(1)
+            if at >= 0:
+                return first + at
+            first, look = end, 4 * look
+        return total
+
+    def _tightened(self, source: ByteSource, firsts: Array, lasts: Array) -> Array:
+        """The first places where matches may begin, behind all bytes that they have not before their atoms."""
+        table, least = self.expression.not_before, self.expression.facts.least_before
+        if 1 not in table:
+            return firsts
+        tightened = []
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            data, base = source.bytes_of(first, last + least)
+            before = data[first - base : last + least - base].tobytes()
+            tightened.append(first + before.translate(table).rfind(1) + 1)
+        return np.array(tightened, np.int64)
+
+    # --- ways through the data
+
+    def _go_through(self, source: ByteSource, last: int, total: int, is_end: bool) -> None:
+        if min(last, total) < self.next_start:
+            return
+        data, base = source.bytes_of(max(0, self.next_start - self.expression.facts.behind), total)
+        for match in self.expression.pattern.finditer(data.data, self.next_start - base, total - base):
+            if match.start() + base > last:
+                break
+            self._add(match, base, total, is_end)
+        self.next_start = max(self.next_start, last + 1)
+
+    def _try(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
+        """Look for matches that begin in ranges, in their order."""
+        facts = self.expression.facts
+        is_range = firsts <= lasts
+        firsts, lasts = firsts[is_range], lasts[is_range]
+        if not len(firsts):
+            return
+        if facts.most_before is None:
+            self._try_segments(source, lasts, total, is_end)
+            return
+        if facts.most_before > facts.least_before:
+            firsts = self._tightened(source, firsts, lasts)
+        if facts.longest is None or facts.most_before - facts.least_before < FEW_STARTS:
+            self._try_each(source, firsts, lasts, total, is_end)
+        else:
+            self._try_groups(source, firsts, lasts, total, is_end)
+
+    def _try_each(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
+        span, behind, match_at = (
+            self.expression.span,
+            self.expression.facts.behind,
+            self.expression.pattern.match,
+        )
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            while (start := max(first, self.next_start)) <= last:
+                end = total if span is None else min(total, start + span)
+                data, base = source.bytes_of(max(0, start - behind), end)
+                match = match_at(data.data, start - base, end - base)
+                self.next_start = start + 1
+                if match is not None:
+                    self._add(match, base, total, is_end)
+
+    def _try_groups(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
+        """Those that see the same bytes together: they are gone through once."""
+        span = self.expression.span or total
+        ends = np.maximum.accumulate(lasts) + span
+        begins = np.append(0, np.flatnonzero(firsts[1:] > ends[:-1]) + 1)
+        for begin, last in zip(
+            firsts[begins].tolist(), np.maximum.reduceat(lasts, begins).tolist(), strict=True
+        ):
+            self._search(source, max(begin, self.next_start), last, min(total, last + span), total, is_end)
+
+    def _try_segments(self, source: ByteSource, lasts: Array, total: int, is_end: bool) -> None:
+        """What lies between bytes that no match has."""
+        facts = self.expression.facts
+        for last in np.unique(lasts).tolist():
+            if last < self.next_start:
+                continue
+            begin = max(self.next_start, self._separator_before(source, last, self.next_start) + 1)
+            end = self._separator_from(source, last, total)
+            seen = total if facts.ahead is None else min(total, end + 1 + facts.ahead)
+            self._search(source, begin, end, seen, total, is_end)
+            self.next_start = max(self.next_start, last + 1)
+
+    def _search(self, source: ByteSource, begin: int, last: int, end: int, total: int, is_end: bool) -> None:
+        """The matches that begin from `begin` up to `last`, by the bytes up to `end`."""
+        data, base = source.bytes_of(max(0, begin - self.expression.facts.behind), end)
+        search = self.expression.pattern.search
+        while begin <= last:
+            match = search(data.data, begin - base, end - base)
+            if match is None or match.start() + base > last:
+                break
+            self._add(match, base, total, is_end)
+            begin = self.next_start
+        self.next_start = max(self.next_start, last + 1)
+
+    def _add(self, match: re.Match[bytes], base: int, total: int, is_end: bool) -> None:
+        start, end = match.span()
+        self.next_start = max(self.next_start, end + base)
+        if self.raises and end + base == total and not is_end and self.expression.span is None:
+            raise LimitExceeded(
+                f"a match of patterns[{self.expression.number}] from {start + base} on has more than the "
+                f"{self.limit} bytes that a stream sees of one; scan takes the whole"
+            )
+        rule = self.expression.rule
+        if rule is None or not rule.has_conditions or rule.accepts(match):
+            self.matches.append((start + base, end + base))
+
+
+class RuleSearch:
+    """A search for expressions in data that comes in parts.
+
+    `limit`: bytes that are seen, from where a match may begin on, of those whose matches may have any length; None: all.
+    `raises`: a match that goes on behind them raises LimitExceeded; otherwise it ends there.
+    """
+
+    def __init__(self, expressions: Sequence[Expression], limit: int | None, raises: bool) -> None:
+        self._searches = [_ExpressionSearch(expression, limit, raises) for expression in expressions]
+
+    def add(self, places: Array, numbers: Array) -> None:
+        """Add places of atoms, i64, each with the number of an expression in the list."""
+        if not len(places):
+            return
+        order = np.argsort(numbers, kind="stable")
+        numbers, places = numbers[order], places[order]
+        begins = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
+        for number, some in zip(numbers[begins].tolist(), np.split(places, begins[1:]), strict=True):
+            self._searches[number].found.append(some)
+
+    def advance(self, source: ByteSource, total: int, is_end: bool) -> Iterator[Columns]:
+        """The matches that the first `total` bytes tell, by their expressions."""
+        for search in self._searches:
+            search.advance(source, total, is_end)
+            if search.matches:
+                starts, ends = np.array(search.matches, np.int64).T
+                yield starts, ends, np.full(len(starts), search.expression.number, np.uint32)
+                search.matches = []
+
+    @property
+    def needs_from(self) -> int:
+        """The first byte that `advance` asks its source for from now on."""
+        return min(search.needs_from for search in self._searches)
+
+    @property
+    def settled(self) -> int:
+        """All matches that begin before it were given."""
+        return min(search.settled for search in self._searches)

@@ -1,0 +1,414 @@
+"""A search through data that comes in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution.target import Target
+from vyre_opt.kernels.byte_automaton import concatenated_ranges
+
+from .automaton_cells import AutomatonCells, unpacked
+from .byte_history import ByteHistory
+from .cpu import CpuSearch
+from .data import DeviceOctets, octets_in_place
+from .decoder import Decoder
+from .encodings import Encoding
+from .matches import Matches
+from .places import Places
+from .rule_search import ByteSource, Columns, RuleSearch, WholeData
+from .tables import Atoms, PatternTables
+
+if TYPE_CHECKING:
+    from .gpu import GpuSearch
+
+__all__ = ["AtomPlaces", "Stream"]
+
+Array = np.ndarray[Any, Any]
+GpuFor = Callable[[Array | DeviceOctets], "list[GpuSearch] | None"]
+
+WINDOW = 1 << 23
+"""Bytes of a window of data that nothing encodes, for each thread."""
+MOST_BYTES = 1 << 30
+HISTORY = 1 << 20
+"""Bytes that a stream sees of a match that may have any length."""
+SEAM = 1 << 16
+"""Bytes at the start of a part that are searched together with the last bytes of the part before."""
+LEAST_ON_GPU, LEAST_RESIDENT = 1 << 22, 1 << 18
+"""Characters of a part in main memory, and of one on a GPU, from which on a GPU is faster."""
+TAIL = 64
+"""Characters at the end of a part, at least, that a GPU does not search: padding may be among them."""
+MOST_DECODED_BY_HAND = 1 << 16
+"""Characters that NumPy decodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Automaton:
+    """One of those that go through the data.  `atoms`: None for that of literals, whose numbers in the list are `numbers`."""
+
+    cells: AutomatonCells
+    lengths: Array
+    search: CpuSearch
+    atoms: Atoms | None
+    numbers: Array | None
+
+    def atoms_of(self, packed: Array, base: int) -> tuple[Array, Array, Array]:
+        """The places of atoms, i64, their ends, and the numbers of their expressions."""
+        assert self.atoms is not None
+        _, behind, found = self.cells.shown(*unpacked(packed))
+        behind = behind + base
+        offsets = self.atoms.offsets
+        counts = (offsets[1:] - offsets[:-1])[found]
+        owners = self.atoms.owners[concatenated_ranges(offsets[found], counts)]
+        return np.repeat(behind - self.lengths[found], counts), np.repeat(behind, counts), owners
+
+
+@dataclass(slots=True)
+class AtomPlaces:
+    """Where atoms are, as a search of one part after the other finds them."""
+
+    parts: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def columns(self) -> tuple[Array, Array, Array]:
+        """Their starts and ends, i64, and the numbers of their expressions."""
+        if not self.parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        starts, ends, owners = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        return starts, ends, owners
+
+
+class Stream:
+    """`feed` takes the next part of the data, `finish` is called at its end.  Each gives the matches that it brings.
+
+    A match of a literal belongs to the part with its last byte, one of an expression to that which shows where it ends.
+    Offsets count from the start of the first part.
+
+    Of expressions whose matches may have any length, the first `limit` bytes are seen (None: HISTORY): a match that goes on
+    behind them raises LimitExceeded, or with a `limit` ends there.  `is_whole`: all data is one part, which nobody changes
+    before the end; then there is no such limit.  `gpu_for`: what searches large parts, or None.  `atoms`: gets the places of
+    atoms, which are then not looked at.
+    """
+
+    def __init__(
+        self,
+        tables: PatternTables,
+        encoding: Encoding | None,
+        strict: bool,
+        dispatcher: Target,
+        gpu_for: GpuFor = lambda octets: None,
+        *,
+        is_whole: bool = False,
+        limit: int | None = None,
+        atoms: AtomPlaces | None = None,
+    ) -> None:
+        self._gpu_for = gpu_for
+        self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
+        self._automata = [
+            _Automaton(
+                one.search,
+                one.compiled.lengths,
+                CpuSearch(one.search, one.compiled.warmup, one.prefilter, dispatcher),
+                owners,
+                tables.numbers,
+            )
+            for one, owners in tables.automata
+        ]
+        self._reach = tables.reach
+        self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
+        self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
+        self._history = np.zeros(0, np.uint8)
+        self._searched = 0
+        self._ended = ""
+        self._found: list[Columns] = []
+        self._atoms = atoms
+        self._rules: RuleSearch | None = None
+        if tables.expressions and atoms is None:
+            seen = None if is_whole else limit or HISTORY
+            self._rules = RuleSearch(tables.expressions, seen, raises=limit is None)
+        self._is_at_hand = is_whole and encoding is None
+        self._bytes = ByteHistory()
+        self._gpu_failed = False
+
+    def begin(self, start: int, before: Array) -> None:
+        """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
+        are needed for what a match may have before.  Only for sets without expressions."""
+        self._history = before
+        self._searched = start
+        if self._decoder is not None and self._encoding is not None:
+            self._history = self._decoder.begin(start, before)
+            self._searched = self._encoding.bytes_of(start)
+        self._history = self._history[max(0, len(self._history) - self._reach) :]
+
+    def end_of_part(self) -> None:
+        """Raise EncodingError if the text ended here, for other text follows."""
+        if self._decoder is not None:
+            self._decoder.end_of_part()
+
+    def all_in(self, data: Any) -> Matches:
+        """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
+        self._ended = "the stream is finished"
+        octets = octets_in_place(data, "data")
+        self._is_at_hand &= not isinstance(octets, DeviceOctets)
+        self._search_part(octets)
+        if self._rules is not None and self._is_at_hand and not isinstance(octets, DeviceOctets):
+            self._found += self._rules.advance(WholeData(octets), self._searched, True)
+        elif self._decoder is not None or self._rules is not None:
+            self._search_end()
+        return self._matches()
+
+    def feed(self, data: Any) -> Matches:
+        """The matches that the next part of the data brings."""
+        octets = octets_in_place(data, "data")
+        with self._until_error():
+            self._search_part(octets)
+            return self._matches()
+
+    def finish(self) -> Matches:
+        """The matches that show only at the end.  Nothing can be fed any more."""
+        with self._until_error():
+            self._search_end()
+            matches = self._matches()
+        self._ended = "the stream is finished"
+        return matches
+
+    def _search_part(self, octets: Array | DeviceOctets) -> None:
+        if isinstance(octets, DeviceOctets) or len(octets) >= LEAST_ON_GPU:
+            octets = self._search_on_gpu(octets)
+        if self._decoder is not None:
+            for buffer in self._decoder.decode(octets):
+                self._search_decoded(buffer)
+            return
+        first = 0
+        if len(self._history):
+            first = min(len(octets), max(SEAM, self._reach))
+            self._search_window(np.concatenate([self._history, octets[:first]]), len(self._history))
+        while first < len(octets):
+            end = min(first + self._window, len(octets))
+            before = min(self._reach, first)
+            self._search_window(octets[first - before : end], before)
+            first = end
+
+    def _search_end(self) -> None:
+        if self._decoder is not None:
+            self._search_decoded(self._decoder.finish())
+        if self._rules is not None:
+            self._found += self._rules.advance(self._bytes, self._searched, True)
+
+    @contextmanager
+    def _until_error(self) -> Iterator[None]:
+        """Refuses what comes after an error, whose part of the data may be half searched."""
+        if self._ended:
+            raise BadInputs(f"{self._ended}; begin another one")
+        self._ended = "the stream broke off"
+        try:
+            yield
+        except Exception as error:
+            self._ended = f"the stream failed: {error}"
+            raise
+        self._ended = ""
+
+    @property
+    def settled(self) -> int:
+        """All matches that begin before it, an offset in the decoded bytes, were given."""
+        literals = self._tables.literals
+        settled = self._searched if literals is None else self._searched - literals.compiled.longest + 1
+        if self._rules is not None:
+            settled = min(settled, self._rules.settled)
+        return max(0, settled)
+
+    # --- windows
+
+    def _search_decoded(self, buffer: Array) -> None:
+        known = len(self._history)
+        window = buffer[self._reach - known :]
+        window[:known] = self._history
+        self._search_window(window, known)
+
+    def _search_window(self, window: Array, known: int) -> None:
+        """`known`: bytes of the window that were searched before."""
+        if len(window) == known:
+            return
+        base = self._searched - known
+        self._searched += len(window) - known
+        for automaton in self._automata:
+            self._add_hits(automaton, automaton.search.search(window, known), base)
+        self._history = window[max(0, len(window) - self._reach) :].copy()
+        if self._rules is not None and not self._is_at_hand:
+            self._bytes.show(window, known)
+            self._advance(self._rules, self._bytes)
+            self._bytes.forget(self._rules.needs_from, self._history)
+
+    def _add_hits(self, automaton: _Automaton, packed: Array, base: int) -> None:
+        """`base`: the place of the first byte that hits count from."""
+        if not len(packed):
+            return
+        if automaton.atoms is None:
+            starts, ends, patterns = automaton.search.columns_of(packed, base, automaton.lengths)
+            numbers = automaton.numbers
+            self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
+            return
+        places = automaton.atoms_of(packed, base)
+        if self._atoms is not None:
+            self._atoms.parts.append(places)
+        elif self._rules is not None:
+            self._rules.add(places[0], places[2])
+
+    def _advance(self, rules: RuleSearch, source: ByteSource) -> None:
+        self._found += rules.advance(source, self._searched, False)
+
+    # --- on a GPU
+
+    def _search_on_gpu(self, octets: Array | DeviceOctets) -> Array:
+        """Search the front of a part, and give the rest: all of it where the GPU does not search.
+
+        It searches whole groups of characters that hold bits.  What is around them is searched by the CPU, and all from
+        the first window on that has other characters.
+        """
+        least = LEAST_RESIDENT if isinstance(octets, DeviceOctets) else LEAST_ON_GPU
+        searches = self._gpu_for(octets) if len(octets) >= least else None
+        if not searches or self._gpu_failed:
+            return _in_main_memory(octets, 0, len(octets))
+        first, decoder = 0, self._decoder
+        before = max(gpu.before for gpu in searches)
+        if self._searched or (decoder is not None and decoder.waiting):
+            first = max(SEAM, before)
+            if decoder is not None:
+                first += -(first + decoder.waiting) % decoder.encoding.characters
+            self._search_part(_in_main_memory(octets, 0, first))
+        if decoder is not None and not decoder.is_between_groups:
+            return _in_main_memory(octets, first, len(octets))
+        unit = searches[0].unit
+        end = first + (len(octets) - TAIL - first) // unit * unit
+        origin = self._searched
+        for automaton, gpu in zip(self._automata, searches, strict=True):
+            with closing(gpu.windows(octets, first, end)) as windows:
+                for window in windows:
+                    if window.is_wrong:
+                        self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
+                        end = window.first
+                        break
+                    place = origin + self._bytes_of(window.first - first) - self._bytes_of(window.before)
+                    self._add_hits(automaton, window.hits, place)
+        if end > first:
+            self._pass(octets, first, end)
+        return _in_main_memory(octets, end, len(octets))
+
+    def _bytes_of(self, characters: int) -> int:
+        return characters if self._encoding is None else self._encoding.bytes_of(characters)
+
+    def _pass(self, octets: Array | DeviceOctets, first: int, end: int) -> None:
+        """Go on behind the characters from `first` up to `end`, which a GPU searched."""
+        part = _DecodedPart(octets, first, end, self._encoding, self._searched, self._dispatcher)
+        count = self._bytes_of(end - first)
+        self._searched += count
+        if self._rules is not None and not self._is_at_hand:
+            source = _Joined(self._bytes, part)
+            self._advance(self._rules, source)
+            needed = max(0, min(self._rules.needs_from, self._searched - self._reach))
+            latest, base = source.bytes_of(needed, self._searched)
+            latest = latest[max(0, needed - base) :].copy()
+            self._bytes.skip(count, latest)
+        else:
+            latest, _ = part.bytes_of(max(part.base, self._searched - self._reach), self._searched)
+        if self._decoder is not None:
+            self._decoder.skip(end - first)
+        self._history = latest[max(0, len(latest) - self._reach) :].copy()
+
+    # --- matches
+
+    def _matches(self) -> Matches:
+        """What was found since the last call."""
+        found, self._found = [columns for columns in self._found if len(columns[1])], []
+        starts, ends, patterns = found[0] if len(found) == 1 else _joined_columns(found)
+        if self._tables.expressions:
+            order = np.lexsort((patterns, ends))
+            starts, ends, patterns = starts[order], ends[order], patterns[order]
+        starts, ends = starts.astype(np.uint64, copy=False), ends.astype(np.uint64, copy=False)
+        patterns = patterns.astype(np.uint32, copy=False)
+        if self._encoding is None or self._decoder is None:
+            return Matches(starts, ends, patterns)
+        places, spans = self._decoder.places, None
+        if not places.is_regular:
+            spans = _spans_in(places, self._encoding, starts, ends)
+        done = self._searched - self._reach
+        if self._rules is not None:
+            done = min(done, self._rules.needs_from)
+        places.forget(max(0, done) * self._encoding.characters // self._encoding.octets)
+        return Matches(starts, ends, patterns, spans, None if spans else self._encoding)
+
+
+@dataclass(slots=True)
+class _DecodedPart:
+    """The bytes that the characters of a part hold from `first` up to `end`, the first one at the place `base`."""
+
+    octets: Array | DeviceOctets
+    first: int
+    end: int
+    encoding: Encoding | None
+    base: int
+    dispatcher: Target
+    _rest: tuple[Array, int] | None = field(default=None, init=False)
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        if self._rest is not None and first >= self._rest[1]:
+            return self._rest
+        if self.encoding is None and not isinstance(self.octets, DeviceOctets):
+            return self.octets[self.first : self.end], self.base
+        octets, characters = (
+            (1, 1) if self.encoding is None else (self.encoding.octets, self.encoding.characters)
+        )
+        begin = max(0, first - self.base) // octets
+        stop = min(self.first + -(-max(0, end - self.base) // octets) * characters, self.end)
+        text = _in_main_memory(self.octets, self.first + begin * characters, stop)
+        place = self.base + begin * octets
+        if self.encoding is None:
+            decoded = text
+        elif len(text) <= MOST_DECODED_BY_HAND:
+            decoded = self.encoding.decode_groups(text)
+        else:
+            parts = Decoder(self.encoding, False, self.dispatcher, 0).decode(text)
+            decoded = np.concatenate([part.copy() for part in parts])
+        if len(text) > MOST_DECODED_BY_HAND:
+            self._rest = decoded, place  # for those that see all that follows
+        return decoded, place
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Bytes that were at hand, and those of a part behind them."""
+
+    older: ByteHistory
+    part: _DecodedPart
+
+    def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
+        if first >= self.part.base or not self.older.total:
+            return self.part.bytes_of(first, end)
+        older, base = self.older.bytes_of(first, self.part.base)
+        begin = max(first, base)
+        newer, place = self.part.bytes_of(self.part.base, end)
+        return np.concatenate([older[begin - base :], newer[self.part.base - place :]]), begin
+
+
+def _joined_columns(found: list[Columns]) -> Columns:
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    starts, ends, patterns = (np.concatenate(column) for column in zip(*found, strict=True))
+    return starts, ends, patterns
+
+
+def _spans_in(places: Places, encoding: Encoding, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """The places of the characters that hold matches; of an empty one that of the character behind it."""
+    first, last = encoding.spans(starts, ends)
+    begins = places.of(first)
+    is_empty = ends == starts
+    last = np.where(is_empty, first + np.uint64(1), last)
+    return begins, np.where(is_empty, begins, places.of(last - np.uint64(1)) + np.uint64(1))
+
+
+def _in_main_memory(octets: Array | DeviceOctets, first: int, end: int) -> Array:
+    return octets.to_host(first, end) if isinstance(octets, DeviceOctets) else octets[first:end]

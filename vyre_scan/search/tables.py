@@ -1,0 +1,172 @@
+"""What a search works with: automata, and what is made of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..patterns.class_strings import automata_of
+from ..patterns.compiled import CompiledPatterns
+from ..patterns.expression import Expression
+from ..patterns.pattern_list import Patterns
+from ..patterns.rule_facts import Classes, literals_of
+from .automaton_cells import AutomatonCells
+from .prefilter import Prefilter, prefilter_of
+
+if TYPE_CHECKING:
+    from .gpu import GpuSearch
+    from .gpu_tables import GpuTables
+
+__all__ = ["AtomSet", "Atoms", "PatternTables", "SearchTables"]
+
+Array = np.ndarray[Any, Any]
+
+MOST_REACH = 1 << 14
+"""Bytes before a window that stand in front of it; expressions that need more have them copied."""
+LEAST_LITERAL = 4
+"""Bytes of an atom that is searched for as a literal: a look at grams needs as many."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTables:
+    """Of one automaton.  `prefilter`: None where a walk through all bytes is as fast."""
+
+    compiled: CompiledPatterns
+    prefilter: Prefilter | None = None
+
+    @classmethod
+    def of_literals(cls, contents: Sequence[bytes], caseless: bool) -> SearchTables:
+        return cls(CompiledPatterns.of_literals(contents, caseless), prefilter_of(contents, caseless))
+
+    @cached_property
+    def search(self) -> AutomatonCells:
+        return AutomatonCells(self.compiled.search)
+
+    @cached_property
+    def for_gpu(self) -> GpuTables | None:
+        """None if no GPU searches by them."""
+        from .gpu_tables import GpuTables
+
+        return GpuTables.of(self.compiled, self.prefilter is not None)
+
+    @cached_property
+    def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
+        """Those that were made, by the numbers of their GPUs and the names of encodings."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """An automaton that finds atoms of expressions.  The atom k is one of those of the expressions, by their places in a list,
+    that stand in `owners` from offsets[k] up to offsets[k + 1]."""
+
+    tables: SearchTables
+    offsets: Array
+    owners: Array
+
+    @classmethod
+    def of(cls, tables: SearchTables, owners: Sequence[Sequence[int]]) -> Atoms:
+        """`owners`: of each atom."""
+        offsets = np.cumsum([0, *map(len, owners)])
+        return cls(tables, offsets, np.array([number for some in owners for number in some], np.int64))
+
+
+@dataclass(frozen=True)
+class AtomSet:
+    """The atoms of expressions, each with those that it is one of, by their places in a list.
+
+    `literals`: the atoms that are literals, without capital letters, and the expressions of each.  `strings`: automata of the
+    other ones, and the expressions of each string that they find.
+    """
+
+    literals: dict[bytes, list[int]]
+    strings: list[tuple[CompiledPatterns, list[list[int]]]]
+
+    @classmethod
+    def of(cls, expressions: Sequence[Expression]) -> AtomSet:
+        """Those of all expressions: literals together, strings of classes in as many automata as it takes."""
+        owners: dict[Classes, list[int]] = {}
+        for number, expression in enumerate(expressions):
+            for atom in dict.fromkeys(expression.facts.atoms):
+                owners.setdefault(atom, []).append(number)
+        literals: dict[bytes, set[int]] = {}
+        strings: dict[Classes, list[int]] = {}
+        for atom, numbers in owners.items():
+            written = literals_of(atom, True) if len(atom) >= LEAST_LITERAL else None
+            if written is None:
+                strings[atom] = numbers
+            else:
+                for literal in written:
+                    literals.setdefault(literal.lower(), set()).update(numbers)
+        listed = [*strings]
+        automata = [(one, [strings[listed[k]] for k in chosen]) for one, chosen in automata_of(listed)]
+        return cls({literal: sorted(numbers) for literal, numbers in literals.items()}, automata)
+
+    def tables(self) -> tuple[Atoms, ...]:
+        atoms = [Atoms.of(SearchTables(compiled), owners) for compiled, owners in self.strings]
+        if self.literals:
+            of_literals = SearchTables.of_literals([*self.literals], caseless=True)
+            atoms.insert(0, Atoms.of(of_literals, [*self.literals.values()]))
+        return tuple(atoms)
+
+
+@dataclass(frozen=True, eq=False)
+class PatternTables:
+    """Of a list of patterns.  `literals`: the automaton of those that are literals; `numbers`: theirs in the list, u32."""
+
+    patterns: Patterns
+    caseless: bool
+    literals: SearchTables | None
+    expressions: tuple[Expression, ...] = ()
+    atoms: tuple[Atoms, ...] = ()
+
+    @property
+    def num_patterns(self) -> int:
+        return len(self.patterns.contents)
+
+    @cached_property
+    def numbers(self) -> Array | None:
+        """The numbers of the literals; None where all patterns are literals."""
+        if not self.expressions:
+            return None
+        expressions = self.patterns.expressions
+        return np.array([k for k in range(self.num_patterns) if k not in expressions], np.uint32)
+
+    @cached_property
+    def automata(self) -> list[tuple[SearchTables, Atoms | None]]:
+        """All that go through the data: that of literals, and those of atoms."""
+        literals = [] if self.literals is None else [(self.literals, None)]
+        return [*literals, *((atoms.tables, atoms) for atoms in self.atoms)]
+
+    @cached_property
+    def reach(self) -> int:
+        """Bytes before a place that a search there sees, of bytes that are at hand anyway."""
+        reach = max((tables.compiled.longest for tables, _ in self.automata), default=1)
+        for expression in self.expressions:
+            facts, span = expression.facts, expression.span
+            if span is not None and facts.most_before is not None:
+                needed = max(span, facts.most_before + facts.longest_atom) + facts.behind
+                reach = max(reach, min(needed, MOST_REACH))
+        return reach
+
+    @cached_property
+    def longest(self) -> int | None:
+        """Bytes of the longest match; None for any number."""
+        longest = [expression.facts.longest for expression in self.expressions]
+        longest += [] if self.literals is None else [self.literals.compiled.longest]
+        return None if None in longest else max(length or 0 for length in longest)
+
+    @cached_property
+    def is_for_gpu(self) -> bool:
+        """Whether a GPU searches by them: not where `re` goes through all data."""
+        return not any(expression.is_direct for expression in self.expressions) and all(
+            tables.for_gpu is not None for tables, _ in self.automata
+        )
+
+    @property
+    def has_conditions(self) -> bool:
+        return any(one.rule and one.rule.has_conditions for one in self.expressions)

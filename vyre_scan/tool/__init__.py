@@ -1,0 +1,3 @@
+"""vyre-scan, the tool: `command` has its options, `files` chooses and reads files, `patterns` reads patterns and rules, `output`
+writes what is found.
+"""

@@ -1,0 +1,85 @@
+"""The patterns of vyre-scan: from the command line and from files, each with a name for messages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vyre_opt.cli.errors import ToolError
+from vyre_opt.cli.text_files import read_bytes, read_stdin
+from vyre_opt.ir.diagnostics import DiagnosticError
+
+if TYPE_CHECKING:
+    from ..search.scanner import Scanner
+
+__all__ = ["PatternList", "scanner_of"]
+
+_NUMBERED = re.compile(r"patterns\[(\d+)\]")
+
+
+@dataclass(slots=True)
+class PatternList:
+    """`contents`: the bytes of each pattern.  `origins`: where it is from, and the line of a file or 0."""
+
+    contents: list[bytes] = field(default_factory=list)
+    origins: list[tuple[str, int]] = field(default_factory=list)
+
+    def add_argument(self, text: str) -> None:
+        """Add the patterns of an argument, one a line, as grep takes it.  Raises ToolError for an empty one."""
+        for line in text.split("\n"):
+            if not line:
+                raise ToolError("an empty pattern matches everywhere: give one that is not")
+            self.contents.append(os.fsencode(line))
+            self.origins.append(("PATTERN", 0))
+
+    def add_file(self, path: str) -> None:
+        """Add the lines of a file, or of stdin for `-`, but for those that are empty.  Raises ToolError."""
+        content = read_stdin() if path == "-" else read_bytes(path)
+        for number, line in enumerate(content.split(b"\n"), start=1):
+            line = line.removesuffix(b"\r")
+            if line:
+                self.contents.append(line)
+                self.origins.append((path, number))
+
+    def named(self, text: str) -> str:
+        """A message, with the origins of patterns in the place of their numbers."""
+
+        def origin(match: re.Match[str]) -> str:
+            name, line = self.origins[int(match[1])]
+            return f"{name}:{line}" if line else name
+
+        return _NUMBERED.sub(origin, text)
+
+
+def scanner_of(patterns: PatternList, *, regex: bool, options: dict[str, Any]) -> Scanner:
+    """`options`: those of Scanner.  Raises DiagnosticError with the place of each mistake, and ToolError."""
+    from ..search.scanner import Scanner
+
+    try:
+        return Scanner(_as_text(patterns.contents) if regex else patterns.contents, regex=regex, **options)
+    except DiagnosticError as error:
+        for diagnostic in error.diagnostics:
+            diagnostic.message = patterns.named(diagnostic.message)
+            diagnostic.help = diagnostic.help and diagnostic.help.removeprefix("pass bytes, and ")
+            source = diagnostic.loc.source if diagnostic.loc is not None else None
+            numbered = _NUMBERED.fullmatch(source.name) if source is not None else None
+            if source is not None and numbered is not None:
+                name, line = patterns.origins[int(numbered[1])]
+                source.name, source.first_line = name, line or 1
+        raise
+    except ValueError as error:
+        raise ToolError(patterns.named(str(error))) from None
+
+
+def _as_text(contents: Sequence[bytes]) -> list[str | bytes]:
+    """Text where it is UTF-8, so that a character of several bytes is not taken for several characters."""
+    texts: list[str | bytes] = []
+    for content in contents:
+        try:
+            texts.append(content.decode())
+        except UnicodeDecodeError:
+            texts.append(content)
+    return texts
