@@ -22,7 +22,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TARGETS = ("ref", "cpu")
 RNG = np.random.default_rng(5)

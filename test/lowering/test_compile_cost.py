@@ -19,8 +19,8 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
-from vyre_opt.targets.cpu import CpuDispatcher
 from vyre_opt.targets.cpu.compiler import LegalForm
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 SM_90 = GPUS["sm_90"]
 

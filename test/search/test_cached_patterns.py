@@ -14,7 +14,7 @@ from vyre_opt.search import cached_patterns as cached
 from vyre_opt.search.cached_patterns import KIND, cached_tables, decode, encode
 from vyre_opt.search.stream import Stream
 from vyre_opt.search.tables import PatternTables
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 PATTERNS = [b"abc", re.compile(rb"b[c-e]+\b"), b"c"]
 TEXT = b"abcd bc\nabc"

@@ -11,7 +11,7 @@ from ..execution.observed_run import observed_launch
 from ..ir.program import Program
 from ..observers import OBSERVERS
 from ..patterns.automaton import Automaton
-from ..targets.cpu import CpuDispatcher
+from ..targets.cpu.dispatcher import CpuDispatcher
 
 __all__ = ["AutomatonCells", "launch", "unpacked"]
 

@@ -17,7 +17,7 @@ from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import concatenated_ranges
-from ..targets.cpu import CpuDispatcher
+from ..targets.cpu.dispatcher import CpuDispatcher
 from .automaton_cells import AutomatonCells, launch, unpacked
 from .prefilter import Prefilter
 

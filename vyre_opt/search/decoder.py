@@ -9,7 +9,7 @@ import numpy as np
 
 from ..execution import output_memory
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
-from ..targets.cpu import CpuDispatcher
+from ..targets.cpu.dispatcher import CpuDispatcher
 from .automaton_cells import launch
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError

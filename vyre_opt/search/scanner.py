@@ -13,7 +13,7 @@ import numpy as np
 from ..execution.cache.store import default_store
 from ..execution.dispatcher import BadInputs, shared_dispatcher
 from ..patterns.pattern_list import Patterns, read_patterns
-from ..targets.cpu import CpuDispatcher
+from ..targets.cpu.dispatcher import CpuDispatcher
 from .array_file import read_arrays, write_arrays
 from .cached_patterns import cached_tables
 from .data import DeviceOctets

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..execution.dispatcher import BadInputs
 from ..patterns.automaton import concatenated_ranges
-from ..targets.cpu import CpuDispatcher
+from ..targets.cpu.dispatcher import CpuDispatcher
 from .automaton_cells import AutomatonCells, unpacked
 from .byte_history import ByteHistory
 from .cpu import CpuSearch

@@ -23,7 +23,8 @@ from vyre_opt.execution.dispatcher import BadInputs, ProgramError
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher, loop_analysis, threads
+from vyre_opt.targets.cpu import loop_analysis, threads
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.thread_pool import _ExecutorPool
 
 GROUPS = 10_000
@@ -392,7 +393,7 @@ HEAD = f"""
 import os, signal, sys, threading, time
 import numpy as np
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 (slow,) = parse({SLOW!r}).programs.values()
 def run(workers, groups, rounds):
     arrays = [np.array([rounds], np.uint32), np.zeros(32 * groups, np.uint32)]
