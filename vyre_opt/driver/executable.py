@@ -27,12 +27,13 @@ from ..execution.limits import compiling
 from ..execution.params import NO_PARAMS, param_words, value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.watch import Times, Watch
+from ..execution.plans.zeroed import Forms, forms_of_text
 from ..execution.shapes import argument_shape, array_of
 from ..execution.signatures import SIGNATURES, exact
 from ..execution.target import as_target
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import length_key
-from ..ir.program import Buffer, Dim3, Module, Op
+from ..ir.program import Buffer, Dim3, Module, Op, Program
 from ..ir.shapes import has_slices
 from ..ir.types import DataType
 from ..rewriting.core_form import core_module
@@ -347,10 +348,11 @@ class Executable(ABC):
     ) -> CallPlan:
         """The plan of a call, with its launches in the forms that are best for it; see `_load`."""
         call = self.plan(backend, named, grid, words, has_storage, in_place)
-        return self._rewrites.of(call, as_target(backend.dispatcher))
+        return self.rewrites.of(call, as_target(backend.dispatcher))
 
     @cached_property
-    def _rewrites(self) -> LaunchRewrites:
+    def rewrites(self) -> LaunchRewrites:
+        """What puts launches into their best forms."""
         return LaunchRewrites(self.module, self._scheduled, self._passes_of_slices, self._lowers_on_ref)
 
     def _drop_old(self) -> None:
@@ -378,6 +380,15 @@ class Executable(ABC):
         in_place: bool = False,
     ) -> CallPlan:
         """The plan of a call; see `_load`."""
+
+    def lengths_of_call(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """The lengths of the buffers in a call on arrays, by name, without numbers.  Raises BadInputs."""
+        _, named, _ = self._operands(self.arguments(arrays, {}))
+        return self.lengths(named)
+
+    def forms_of(self, program: Program) -> Forms:
+        """The forms in which a program of a plan writes buffers whole."""
+        return forms_of_text(program)
 
     def lengths(self, named: Mapping[str, Any]) -> dict[str, int]:
         """The lengths of the buffers, and the extents of those of several dimensions, for operands and `OutputAlloc`s."""

@@ -29,7 +29,7 @@ from .pipeline_plan import make_plan
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
 
-__all__ = ["PipelineExecutable"]
+__all__ = ["PipelineExecutable", "equal_lengths"]
 
 MAX_VARIANTS = 4
 """Of a pipeline, for calls with other lengths that are equal; calls beyond have the code that is right for all."""
@@ -132,17 +132,17 @@ class PipelineExecutable(Executable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
-        variant = self._variant(self.lengths(named))
+        variant = self.variant(self.lengths(named))
         make = super()._rewritten if variant is self else variant._rewritten
         return make(backend, named, grid, words, has_storage, in_place)
 
-    def _variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
+    def variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
         """The pipeline after passes that know which of the open lengths are equal in such calls, and how long rows are: each launch
         asks for the length of an array of its own, and what one hands over is proven only if these are equal."""
         if self._written is None:
             return self
         module, passes = self._written
-        equal = _equal_lengths(self.signature.buffers, lengths)
+        equal = equal_lengths(self.signature.buffers, lengths)
         if any(map(has_slices, module.programs.values())):
             import_module("vyre_opt.driver.slice_lengths")
             from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
@@ -182,9 +182,8 @@ class PipelineExecutable(Executable):
         plan = make_plan(self.module, self.pipeline, known, as_target(backend.dispatcher).schedules, expands)
         passed = [name for name, argument in named.items() if isinstance(argument, Operand)]
         results = [] if in_place else [buffer.name for buffer in self.signature.outputs]
-        return pipeline_call(
-            plan, passed, results, zeroed_buffers(plan), in_place=in_place, has_storage=has_storage
-        )
+        unwritten = zeroed_buffers(plan, self.forms_of)
+        return pipeline_call(plan, passed, results, unwritten, in_place=in_place, has_storage=has_storage)
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""
@@ -198,7 +197,7 @@ class PipelineExecutable(Executable):
         raise BadLaunch([Diagnostic("error", message, where, help="leave it out, or change the text here")])
 
 
-def _equal_lengths(buffers: Iterable[Buffer], lengths: Mapping[str, int]) -> Equal:
+def equal_lengths(buffers: Iterable[Buffer], lengths: Mapping[str, int]) -> Equal:
     """The open extents that equal one of a buffer declared before, by name and dimension, each with the first such."""
     first: dict[int, tuple[str, int]] = {}
     equal: list[tuple[tuple[str, int], tuple[str, int]]] = []
