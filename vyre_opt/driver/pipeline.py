@@ -20,14 +20,13 @@ from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
 from ..ir.shapes import has_slices
 from ..ir.tracebacks import CallerError, hide_own_frames
-from ..rewriting.cloning import copy_module
 from ..worker import import_module
 from .binding import Signature
-from .executable import Executable, Grid, Inputs, Passes
-from .pipeline_plan import make_plan
+from .executable import Executable, Grid, Inputs
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
+    from .pass_pipeline import Passes
 
 __all__ = ["PipelineExecutable", "equal_lengths"]
 
@@ -120,6 +119,9 @@ class PipelineExecutable(Executable):
         stages = [stage for stage in self.pipeline.walk() if not isinstance(stage, HostRead)]
         has_rows = any(map(has_slices, self.module.programs.values()))
         if passes and bisect is None and (len(stages) > 1 or has_rows):
+            import_module("vyre_opt.rewriting.cloning")
+            from ..rewriting.cloning import copy_module
+
             self._written = copy_module(self.module), passes
         super().transform(passes, bisect)
 
@@ -154,6 +156,8 @@ class PipelineExecutable(Executable):
             return self
         key = equal, tuple((name, *shapes.items()) for name, shapes in rows.items())
         if key not in self._variants:
+            from ..rewriting.cloning import copy_module
+
             if len(self._variants) >= (most if rows else MAX_VARIANTS):
                 return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
@@ -177,6 +181,9 @@ class PipelineExecutable(Executable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
+        import_module("vyre_opt.driver.pipeline_plan")
+        from .pipeline_plan import make_plan
+
         known = {**self.lengths(named), **self.extent_params(words)}
         expands = self.target != "ref"  # ref runs named kernels itself
         plan = make_plan(self.module, self.pipeline, known, as_target(backend.dispatcher).schedules, expands)

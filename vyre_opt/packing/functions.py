@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..driver.compile import compile_module
-from ..driver.executable import Passes
+from ..driver.pass_pipeline import Passes
 from ..driver.pipeline import PipelineExecutable, equal_lengths
 from ..driver.pipeline_plan import make_plan
 from ..driver.program import ProgramExecutable

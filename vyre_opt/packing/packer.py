@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 from ..driver.compile import module_of
-from ..driver.executable import Passes
+from ..driver.pass_pipeline import Passes
 from ..execution.dispatcher import BadInputs
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program

@@ -118,7 +118,7 @@ class _Declared:
         module = Module()
         for row in self._rows.values():
             program = self._decoder.program(row["declared"])
-            program.body = self._decoder.body(enumerate(row["lengths"]))[0]
+            program.body = self._decoder.body(row["lengths"])
             module.add(program)
         return module
 

@@ -6,12 +6,11 @@ and never compiled.  docs/packs.md has each form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
-from ..ir.ops import OPS
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Block, Buffer, Op, Param, Program, Value
 from ..ir.spelling import PYTHON, VYRE
@@ -184,6 +183,19 @@ class Encoder:
         }
 
 
+class _LateBlock(Block):
+    """A body whose ops are made for each walk, since few calls ask for them."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Iterable[Op]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def walk(self) -> Iterator[Op]:
+        yield from self._make()
+
+
 class Decoder:
     """`sources`: the texts that places are in."""
 
@@ -243,10 +255,9 @@ class Decoder:
             row["name"], (x, y, z), grid, buffers=buffers, params=params, loc=self.place(row["place"])
         )
 
-    def body(self, rows: Iterable[Any]) -> tuple[Block, dict[int, Op]]:
-        """The ops of a program that are there, as a body, and by their numbers in the whole program."""
-        numbered = {number: self.op(row) for number, row in rows}
-        return Block((), list(numbered.values())), numbered
+    def body(self, rows: Sequence[Mapping[str, Any]]) -> Block:
+        """A body of ops, which are made when somebody asks for them."""
+        return _LateBlock(lambda: map(self.op, rows))
 
     def op(self, row: Mapping[str, Any]) -> Op:
         attributes = {name: self._attribute(value) for name, value in row["attributes"].items()}
@@ -296,5 +307,6 @@ class Decoder:
 
 def _definition(name: str) -> Any:
     from ..ir.lowered_ops import LOWERED_OPS
+    from ..ir.ops import OPS
 
     return OPS.get(name) or LOWERED_OPS[name]

@@ -45,7 +45,7 @@ class CompiledProgram:
 
     @cached_property
     def _ops(self) -> dict[int, Op]:
-        return self._decoder.body(self._pack.read_json(f"faults/{self.key}"))[1]
+        return {n: self._decoder.op(row) for n, row in self._pack.read_json(f"faults/{self.key}")}
 
     def op_at(self, number: int) -> Op:
         return self._ops[number]

@@ -18,7 +18,7 @@ from ...execution import output_memory
 from ...execution.arrays import transient_storage
 from ...execution.dispatcher import BackendError, ProgramError
 from ...execution.plans.call_plan import CallPlan
-from ...execution.plans.host_plan import Rounds, located
+from ...execution.plans.rounds import Rounds, located
 from ...execution.plans.steps import (
     AnyStep,
     HostReadStep,
