@@ -79,6 +79,7 @@ _EXPORTS = {
     "OutputAlloc": "execution.dispatcher",
     "synchronize": "targets.cuda.device",
     "compile": "driver.compile",
+    "pack": "packing.packer",
     "profile": "driver.profile",
     "run": "driver.compile",
     "Executable": "driver.executable",
@@ -124,7 +125,7 @@ _EXPORTS = {
     "PatternError": "patterns.errors",
 }
 
-_PACKAGES = ("kernels", "lang")
+_PACKAGES = ("kernels", "lang", "packs")
 _CALLS = ("debugger.", "driver.", "kernels", "lang")
 """Where the modules begin from which programs are compiled and called."""
 

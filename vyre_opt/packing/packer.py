@@ -30,7 +30,7 @@ from .code import pool_parts
 from .functions import FunctionPacker, Shapes
 from .processors import LEVELS
 
-__all__ = ["pack"]
+__all__ = ["pack", "packed", "targets_of"]
 
 CPU = "cpu"
 
@@ -53,7 +53,21 @@ def pack(
 
     The same functions give the same bytes.  Raises BadInputs for what cannot be packed, DiagnosticError for a text that is wrong.
     """
-    levels, gpus = _targets(targets)
+    content = packed(functions, targets, shapes, passes=passes, opt=opt)
+    _write(Path(path), content)
+    return Pack(content, str(path)).digest
+
+
+def packed(
+    functions: Iterable[Any],
+    targets: str | Sequence[str] = CPU,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    passes: Passes = "default",
+    opt: int = 3,
+) -> bytes:
+    """The file that `pack` writes."""
+    levels, gpus = targets_of(targets)
     wanted = _calls(shapes or {})
     packer = FunctionPacker(Encoder(), levels, gpus, opt)
     for function in functions:
@@ -69,12 +83,10 @@ def pack(
     if not packer.names:
         raise BadInputs("there is nothing to pack: pass kernels, pipelines, texts or files")
     parts = [*packer.parts.values(), *pool_parts(levels), *_source_parts(packer.encoder)]
-    content = pack_bytes(parts, {"abi": ABI, "made_by": f"vyre-opt {__version__}"})
-    _write(Path(path), content)
-    return Pack(content, str(path)).digest
+    return pack_bytes(parts, {"abi": ABI, "made_by": f"vyre-opt {__version__}"})
 
 
-def _targets(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
+def targets_of(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
     """The processors and the GPUs.  Raises BadInputs."""
     named = targets.replace(",", " ").split() if isinstance(targets, str) else list(targets)
     levels = [
