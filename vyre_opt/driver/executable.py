@@ -26,13 +26,12 @@ from ..execution.limits import compiling
 from ..execution.params import NO_PARAMS, param_words, value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.watch import Times, Watch
-from ..execution.plans.zeroed import Forms, forms_of_text
 from ..execution.shapes import argument_shape, array_of
 from ..execution.signatures import SIGNATURES, exact
 from ..execution.target import as_target
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import length_key
-from ..ir.program import Buffer, Dim3, Module, Op, Program
+from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.shapes import has_slices
 from ..ir.types import DataType
 from ..worker import import_module
@@ -386,10 +385,6 @@ class Executable(ABC):
         """The lengths of the buffers in a call on arrays, by name, without numbers.  Raises BadInputs."""
         _, named, _ = self._operands(self.arguments(arrays, {}))
         return self.lengths(named)
-
-    def forms_of(self, program: Program) -> Forms:
-        """The forms in which a program of a plan writes buffers whole."""
-        return forms_of_text(program)
 
     def lengths(self, named: Mapping[str, Any]) -> dict[str, int]:
         """The lengths of the buffers, and the extents of those of several dimensions, for operands and `OutputAlloc`s."""

@@ -186,10 +186,11 @@ class PipelineExecutable(Executable):
 
         known = {**self.lengths(named), **self.extent_params(words)}
         expands = self.target != "ref"  # ref runs named kernels itself
-        plan = make_plan(self.module, self.pipeline, known, as_target(backend.dispatcher).schedules, expands)
+        target = as_target(backend.dispatcher)
+        plan = make_plan(self.module, self.pipeline, known, target.schedules, expands)
         passed = [name for name, argument in named.items() if isinstance(argument, Operand)]
         results = [] if in_place else [buffer.name for buffer in self.signature.outputs]
-        unwritten = zeroed_buffers(plan, self.forms_of)
+        unwritten = zeroed_buffers(plan, target.forms_of)
         return pipeline_call(plan, passed, results, unwritten, in_place=in_place, has_storage=has_storage)
 
     def refuse_grid(self, grid: Grid) -> None:

@@ -112,7 +112,7 @@ class ProgramExecutable(Executable):
                 arguments.append(number if is_used else CopiedInput(number, buffer.is_output))
         assert grid is not None
         call = KernelCall(self.program, grid, tuple(arguments), module=self.module, clears=True)
-        return plan_of(call, operands, self.forms_of)
+        return plan_of(call, operands, as_target(backend.dispatcher).forms_of)
 
     # --- as text
 

@@ -22,6 +22,7 @@ from .inputs import check_grid
 from .plans.call_plan import CallPlan, Loaded, is_written, launch_plan
 from .plans.zeroed import Forms, forms_of_text, zeroed_buffers
 from .shapes import shape_in_elements
+from .target import as_target
 
 __all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
 
@@ -29,7 +30,7 @@ __all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
 def plan_of(
     call: KernelCall, inputs: Sequence[Operand], forms_of: Callable[[Program], Forms] = forms_of_text
 ) -> CallPlan:
-    """A call as a plan of one launch; `forms_of`: see `zeroed_buffers`.  Raises BadInputs for its grid."""
+    """A call as a plan of one launch; `forms_of`: see `Target`.  Raises BadInputs for its grid."""
     program = call.program
     slots: dict[str, int] = {}
     copies: dict[str, int] = {}
@@ -67,7 +68,7 @@ def load_call(
     backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
 ) -> tuple[CallPlan, Loaded]:
     """The plan of a call on such operands, compiled."""
-    plan = plan_of(call, operands)
+    plan = plan_of(call, operands, as_target(backend.dispatcher).forms_of)
     return plan, backend.load(plan)
 
 

@@ -20,15 +20,18 @@ from ..ir.grids import length_key
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Buffer, Module, Program
 from ..ir.shapes import has_slices
+from ..kernels.call import KernelCall
 from ..lowering.nvptx.abi import Unit
 from ..lowering.nvptx.kernel import lower
 from ..lowering.nvptx.ptx import emit_ptx
 from ..lowering.nvptx.targets import gpu
 from ..pack_files.format import Part, canonical
+from ..packs.array_functions import encoded_call
 from ..packs.ir_data import Encoder, Unpackable
 from ..passes.manager import PassManager
 from ..rewriting.cloning import copy_module
 from ..targets.cpu.dispatcher import CpuDispatcher
+from .array_functions import planned_call, taken_as
 from .code import program_parts
 
 __all__ = ["FunctionPacker", "Shapes"]
@@ -71,6 +74,35 @@ class FunctionPacker:
         self._put(Part(f"texts/{name}", "text", str(module).encode()))
         self._put(Part(f"optimised/{name}", "text", str(executable.module).encode()))
         self._put(Part(f"remarks/{name}", "remarks", canonical(_remarks(module, passes))))
+
+    def add_array_function(self, function: Any, name: str, calls: Sequence[Any]) -> None:
+        """Add a function on arrays for some calls.  Raises BadInputs."""
+        if name in self.names:
+            raise BadInputs(f"two functions are named {name}; a pack has one of each name")
+        if not calls:
+            raise BadInputs(
+                f"{name} is packed for the shapes of calls; say them: shapes={{{name!r}: [(arrays)]}}"
+            )
+        self.names.add(name)
+        rows = []
+        for arguments in calls:
+            call, operands, names, options = planned_call(function, arguments)
+            rows.append(
+                {
+                    "call": encoded_call(call, self.encoder, self._launched_by),
+                    "names": list(names),
+                    "operands": [[list(operand.shape), operand.kind] for operand in operands],
+                    "options": options,
+                }
+            )
+        row = {"calls": rows, "kind": "arrays", "name": name, "take": taken_as(function)}
+        self._put(Part(f"functions/{name}", "function", canonical(row)))
+
+    def _launched_by(self, call: KernelCall) -> Row:
+        """The program of a launch: the key of its part, and what it writes whole."""
+        key = self._code(call.program, call.module or Module())
+        self._put(Part(f"texts/{call.program.name}-{key[:16]}", "text", str(call.program).encode()))
+        return {"key": key, "whole_writes": self.encoder.whole_writes(forms_of_text(call.program))}
 
     def _put(self, part: Part) -> None:
         self.parts[part.name] = part

@@ -1,7 +1,8 @@
 """`pack`: functions, compiled for some processors, in one file.
 
-kernels, pipelines of Python    called in place, as they are
-texts, files, modules           each of their pipelines and programs, called as what `vyre_opt.compile` returns
+kernels, pipelines of Python     called in place, as they are
+texts, files, modules            each of their pipelines and programs, called as what `vyre_opt.compile` returns
+vyre_opt.kernels.softmax, ...    functions on arrays, for the shapes that are named
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..pack_files.format import Pack, Part, canonical, pack_bytes
 from ..packs.ir_data import Encoder
 from ..packs.target import ABI
 from ..rewriting.cloning import copy_for
+from .array_functions import is_array_function, name_of
 from .code import pool_parts
 from .functions import FunctionPacker, Shapes
 from .processors import LEVELS
@@ -71,7 +73,10 @@ def packed(
     wanted = _calls(shapes or {})
     packer = FunctionPacker(Encoder(), levels, gpus, opt)
     for function in functions:
-        if isinstance(function, TranslatedFunction):
+        if is_array_function(function):
+            name = name_of(function)
+            packer.add_array_function(function, name, wanted.get(name, ()))
+        elif isinstance(function, TranslatedFunction):
             _add_translated(packer, function, wanted)
         else:
             _add_module(packer, module_of(function), passes, wanted)

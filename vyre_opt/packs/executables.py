@@ -19,8 +19,7 @@ from ..execution.array_backend import ArrayBackend
 from ..execution.dispatcher import BadInputs
 from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
-from ..execution.plans.zeroed import Forms
-from ..ir.program import Dim3, Module, Program
+from ..ir.program import Dim3, Module
 from .ir_data import Decoder
 from .target import PackedTarget
 
@@ -39,11 +38,7 @@ class PackedProgram(ProgramExecutable):
 
     def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
         self._packed, self._row = target, row
-        self._declared = _Declared(row["programs"], decoder)
-        super().__init__(self._declared.module(), row["name"], target)
-
-    def forms_of(self, program: Program) -> Forms:
-        return self._declared.forms_of(program)
+        super().__init__(_declared(row["programs"], target, decoder), row["name"], target)
 
     def _rewritten(
         self,
@@ -63,7 +58,7 @@ class PackedPipeline(PipelineExecutable):
     """A pipeline of a pack."""
 
     def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
-        self._row, self._decoder = row, decoder
+        self.packed, self._row, self._decoder = target, row, decoder
         self._made: dict[int, PipelineExecutable] = {}
         pipeline = decoder.pipeline(row["pipeline"])
         module = Module()
@@ -83,15 +78,11 @@ class _PipelineVariant(PipelineExecutable):
     """A pipeline of a pack after its passes."""
 
     def __init__(self, owner: PackedPipeline, variant: Row, decoder: Decoder) -> None:
-        self._code = variant["code"]
-        self._declared = _Declared(variant["programs"], decoder)
-        module = self._declared.module()
+        self._packed, self._code = owner.packed, variant["code"]
+        module = _declared(variant["programs"], owner.packed, decoder)
         module.add(decoder.pipeline(variant["pipeline"]))
         super().__init__(module, owner.name, owner.dispatcher, owner.syntax)
         self.signature = owner.signature
-
-    def forms_of(self, program: Program) -> Forms:
-        return self._declared.forms_of(program)
 
     def _rewritten(
         self,
@@ -103,27 +94,18 @@ class _PipelineVariant(PipelineExecutable):
         in_place: bool = False,
     ) -> CallPlan:
         call = self.plan(backend, named, grid, words, has_storage, in_place)
-        assert isinstance(self.dispatcher, PackedTarget)
-        return _with_code(call, self._code, self.dispatcher)
+        return _with_code(call, self._code, self._packed)
 
 
-class _Declared:
+def _declared(rows: Sequence[Row], target: PackedTarget, decoder: Decoder) -> Module:
     """The programs that a function launches, as plans see them."""
-
-    def __init__(self, rows: Sequence[Row], decoder: Decoder) -> None:
-        self._rows = {row["declared"]["name"]: row for row in rows}
-        self._decoder = decoder
-
-    def module(self) -> Module:
-        module = Module()
-        for row in self._rows.values():
-            program = self._decoder.program(row["declared"])
-            program.body = self._decoder.body(row["lengths"])
-            module.add(program)
-        return module
-
-    def forms_of(self, program: Program) -> Forms:
-        return self._decoder.whole_writes(self._rows[program.name]["whole_writes"])
+    module = Module()
+    for row in rows:
+        program = decoder.program(row["declared"])
+        program.body = decoder.body(row["lengths"])
+        target.set_forms(program, row["whole_writes"])
+        module.add(program)
+    return module
 
 
 def _with_code(call: CallPlan, keys: Mapping[str, str], target: PackedTarget) -> CallPlan:

@@ -3,6 +3,7 @@
 kernel        pack["scale"][grid](x, y)        in place, on the caller's arrays
 pipeline      pack["both"](x, y)
 executable    pack["scale"]({"x": x}, grid)    as what `vyre_opt.compile` returns
+on arrays     pack["softmax"](x)               a new array
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class LoadedPack(Mapping[str, Any]):
     def _function(self, name: str) -> Any:
         row = self._pack.read_json(f"functions/{name}")
         try:
+            if row["kind"] == "arrays":
+                from .array_functions import PackedArrayFunction
+
+                return PackedArrayFunction(row, self._target, self._decoder)
             executable = executable_of(row, self._target, self._decoder)
             if row["arguments"] is None:
                 return executable

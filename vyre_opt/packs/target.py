@@ -8,6 +8,7 @@ from typing import Any
 
 from ..execution.dispatcher import BackendError, Scratch
 from ..execution.plans.call_plan import CallPlan
+from ..execution.plans.zeroed import Forms
 from ..execution.processors import available
 from ..execution.target import Target
 from ..ir.program import Module, Op, Program
@@ -62,6 +63,7 @@ class PackedTarget(Target):
         self._forms: dict[str, CompiledProgram] = {}
         self._by_source: dict[Program, CompiledProgram] = {}
         self._launches: dict[Program, CompiledLaunch] = {}
+        self._forms_of: dict[Program, Any] = {}
 
     @cached_property
     def level(self) -> str:
@@ -91,6 +93,13 @@ class PackedTarget(Target):
             form = self._forms[key] = CompiledProgram(self._pack, key, self._decoder)
             self._by_source[form.source] = form
         return form
+
+    def set_forms(self, program: Program, rows: Any) -> None:
+        """Set what `forms_of` says of a program; `rows`: as a pack has it."""
+        self._forms_of[program] = rows
+
+    def forms_of(self, program: Program) -> Forms:
+        return self._decoder.whole_writes(self._forms_of[program])
 
     def prepared(
         self, program: Program, module: Module | None = None, *, is_unchanged: bool = False
