@@ -181,7 +181,7 @@ class PipelineExecutable(Executable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
-        import_module("vyre_opt.driver.pipeline_plan")
+        import_module(f"{__package__}.pipeline_plan")
         from .pipeline_plan import make_plan
 
         known = {**self.lengths(named), **self.extent_params(words)}

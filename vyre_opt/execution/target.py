@@ -36,6 +36,8 @@ class Target(ABC):
     bounds: str = "trap"
     has_debug_info: bool = False
     store: Store | None = None
+    has_gpu_arrays: bool = True
+    """Whether calls that name it may be on arrays on a GPU."""
 
     @abstractmethod
     def dispatch(

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..driver.executable import Executable
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..execution.array_backend import ArrayBackend
-from ..execution.dispatcher import BadInputs
+from ..execution.dispatcher import BackendError, BadInputs
 from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..ir.program import Dim3, Module
 from .ir_data import Decoder
 from .target import PackedTarget
+
+if TYPE_CHECKING:
+    from ..driver.call_report import CallReport
+    from ..execution.plans.watch import Times
 
 __all__ = ["PackedPipeline", "PackedProgram", "executable_of"]
 
@@ -33,7 +38,17 @@ def executable_of(row: Row, target: PackedTarget, decoder: Decoder) -> PackedPro
     return (PackedPipeline if row["kind"] == "pipeline" else PackedProgram)(row, target, decoder)
 
 
-class PackedProgram(ProgramExecutable):
+class _WithoutCompiler(Executable):
+    """What executables of a pack have not."""
+
+    def report_on(self, *args: Any, **options: Any) -> CallReport:
+        raise BackendError("a report of a call needs the compiler: compile the function with vyre-opt")
+
+    def rounds(self, *args: Any, **options: Any) -> list[Times]:
+        return []
+
+
+class PackedProgram(_WithoutCompiler, ProgramExecutable):
     """A program of a pack."""
 
     def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
@@ -53,8 +68,15 @@ class PackedProgram(ProgramExecutable):
         call = self.plan(backend, named, grid, words, has_storage, in_place)
         return _with_code(call, variant["code"], self._packed)
 
+    def ptx(self, gpu: str | None = None) -> str:
+        """PTX for a GPU that the pack has it for, by default the first.  Raises PackError."""
+        return self._packed.ptx(self._row["variants"][-1]["code"][self.name], gpu)
 
-class PackedPipeline(PipelineExecutable):
+    def llvm(self, gpu: str | None = None) -> str:
+        raise BackendError("a pack has no LLVM IR: compile the function with vyre-opt")
+
+
+class PackedPipeline(_WithoutCompiler, PipelineExecutable):
     """A pipeline of a pack."""
 
     def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:

@@ -12,11 +12,11 @@ from ..execution.plans.zeroed import Forms
 from ..execution.processors import available
 from ..execution.target import Target
 from ..ir.program import Module, Op, Program
-from ..linker.library import can_link
+from ..linker.library import LinkError, can_link, link
 from ..lowering.host.abi import ENTRY, HostCode
 from ..pack_files.format import Pack, PackError
 from ..targets.cpu.launch import CompiledLaunch
-from ..targets.cpu.linking import load
+from ..targets.cpu.linking import LoadedFunction
 from ..targets.cpu.loaded_plan import CpuPlan
 from ..targets.cpu.object_code import ObjectCode, RunFacts
 from ..targets.cpu.thread_pool import use_code
@@ -56,6 +56,7 @@ class PackedTarget(Target):
     """Runs the programs of a pack.  Raises PackError where it has no code for this machine."""
 
     name = "cpu"
+    has_gpu_arrays = False
 
     def __init__(self, pack: Pack, decoder: Decoder) -> None:
         self._pack, self._decoder = pack, decoder
@@ -83,7 +84,10 @@ class PackedTarget(Target):
                 f"{self._pack.name} has code for {', '.join(sorted(packed)) or 'no CPU'}, and this machine is {own[0]}; "
                 "pack the kernels for that, too"
             )
-        use_code(self._pack.read(f"pools/{level}"))
+        try:
+            use_code(self._pack.read(f"pools/{level}"))
+        except LinkError as error:
+            raise PackError(f"{self._pack.name}: pools/{level} cannot be linked: {error}") from None
         return level
 
     def program(self, key: str) -> CompiledProgram:
@@ -93,6 +97,15 @@ class PackedTarget(Target):
             form = self._forms[key] = CompiledProgram(self._pack, key, self._decoder)
             self._by_source[form.source] = form
         return form
+
+    def ptx(self, key: str, gpu: str | None) -> str:
+        """The PTX of a program for a GPU, by default the first that the pack has.  Raises PackError."""
+        names = [name for name in self._pack.names("ptx") if name.startswith(f"ptx/{key}/")]
+        found = [name for name in names if gpu in (None, name.rpartition("/")[2])]
+        if not found:
+            packed = ", ".join(name.rpartition("/")[2] for name in names) or "no GPU"
+            raise PackError(f"{self._pack.name} has PTX of this program for {packed}")
+        return self._pack.read(found[0]).decode()
 
     def set_forms(self, program: Program, rows: Any) -> None:
         """Set what `forms_of` says of a program; `rows`: as a pack has it."""
@@ -121,7 +134,12 @@ class PackedTarget(Target):
             facts["scratch_bytes"],
             facts["whole_grid"],
         )
-        return ObjectCode(code, form.facts, load(self._pack.read(f"objects/{facts['object']}"), ENTRY))
+        name = f"objects/{facts['object']}"
+        try:
+            library = link(self._pack.read(name), [ENTRY])
+        except LinkError as error:
+            raise PackError(f"{self._pack.name}: {name} cannot be linked: {error}") from None
+        return ObjectCode(code, form.facts, LoadedFunction(library, ENTRY))
 
     def load(self, call: CallPlan) -> CpuPlan:
         return CpuPlan(self, call)

@@ -23,9 +23,10 @@ import numpy as np
 
 from ...execution import output_memory
 from ...execution.processors import MAX_THREADS, available
+from ...linker import library
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from ...worker import import_module
-from .linking import LoadedFunction, link
+from .linking import LoadedFunction
 from .thread_pool_ir import (
     ARGS,
     CODE,
@@ -249,10 +250,10 @@ _LOCK = threading.Lock()
 
 
 def use_code(object_file: bytes) -> None:
-    """Take the pool's machine code from an object file, where this process has none yet; see `thread_pool_code`."""
+    """Take the pool's machine code from an object file, where this process has none yet; see `thread_pool_code`.  Raises LinkError."""
     with _LOCK:
         if not _libraries:
-            _libraries.append(link(object_file, _symbols()))
+            _libraries.append(library.link(object_file, _symbols()))
 
 
 def _library() -> Any:
