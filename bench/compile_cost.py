@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 
 from vyre_opt import parse
 from vyre_opt.ir.program import Module
-from vyre_opt.lowering.common.compile_cost import GPU, HOST, compile_cost, set_ceiling
+from vyre_opt.lowering.common.compile_cost import GPU, HOST, compile_cost
+from vyre_opt.lowering.common.cost_ceiling import set_ceiling
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import vyre_opt
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TEXT = """vyre 1
 program @p workgroup(64) {{

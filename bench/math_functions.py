@@ -59,7 +59,7 @@ program @map workgroup(256) {{
 def functions(name: str, dtype: str, arguments: list[Array]) -> dict[str, Function]:
     """Ours and NumPy's, each with an output of its own."""
     import vyre_opt
-    from vyre_opt.targets.cpu import CpuDispatcher
+    from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
     ours = vyre_opt.compile(text(name, dtype, len(arguments)), target=CpuDispatcher(workers=1))
     result, theirs = np.empty_like(arguments[0]), np.empty_like(arguments[0])

@@ -32,7 +32,7 @@ from measure import machine, save, today
 import vyre_opt
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.host.legalization import legal_program
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 

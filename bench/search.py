@@ -124,7 +124,7 @@ def decodings(sizes: list[int]) -> list[Row]:
     import pybase64
 
     from vyre_opt.kernels import base64_decode, hex_decode
-    from vyre_opt.targets.cpu import CpuDispatcher
+    from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
     cpu = CpuDispatcher(workers=1)
     rows = []

@@ -124,7 +124,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["VYRE_REFUSED_RESULT"] = "error"
-    from vyre_opt.targets import cpu
+    from vyre_opt.targets.cpu import dispatcher as cpu
 
     gc.disable()  # until there are all tests, which are no garbage
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")

@@ -79,6 +79,7 @@ _EXPORTS = {
     "OutputAlloc": "execution.dispatcher",
     "synchronize": "targets.cuda.device",
     "compile": "driver.compile",
+    "pack": "packing.packer",
     "profile": "driver.profile",
     "run": "driver.compile",
     "Executable": "driver.executable",
@@ -123,7 +124,7 @@ _NEIGHBOURS = dict.fromkeys(("Scanner", "Match", "Matches", "EncodingError", "Pa
 """Names of packages that stand on this one, which are here too; as text, since nothing here imports those."""
 
 
-_PACKAGES = ("kernels", "lang")
+_PACKAGES = ("kernels", "lang", "packs")
 _CALLS = ("debugger.", "driver.", "kernels", "lang")
 """Where the modules begin from which programs are compiled and called."""
 

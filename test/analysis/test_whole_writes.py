@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.analysis.whole_writes import whole_writes, wholly_written
+from vyre_opt.analysis.whole_writes import whole_writes
+from vyre_opt.ir.written_elements import wholly_written
 
 HEADER = """vyre 1
 program @p workgroup(8) {

@@ -17,7 +17,7 @@ import pytest
 import vyre_opt
 import vyre_opt as vyre
 from vyre_opt import kernels
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(vyre_opt.__file__).parent

@@ -197,7 +197,7 @@ def test_the_decisions_are_those_of_the_call() -> None:
     executable = vyre.compile(saxpy.text(), target="cpu")
     inputs = {"x": floats(1000), "y": floats(1000)}
     executable(inputs, 4, params={"a": 2.0})
-    rewrites = executable._rewrites
+    rewrites = executable.rewrites
     asked: list[object] = []
     before = rewrites.of
     rewrites.of = lambda *args: asked.append(args) or before(*args)  # type: ignore[method-assign, func-returns-value]

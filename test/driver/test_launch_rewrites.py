@@ -17,7 +17,7 @@ from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
 from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.execution.plans.steps import LaunchStep
 from vyre_opt.scheduling import launch_forms
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 Matrix = Annotated[f32, :, :]
 

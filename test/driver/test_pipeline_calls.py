@@ -11,7 +11,8 @@ from support.unwritten import COUNT
 
 import vyre_opt
 from vyre_opt.execution.dispatcher import BadInputs, ProgramError
-from vyre_opt.targets.cpu import CpuDispatcher, launch_sequence, loaded_plan, threads
+from vyre_opt.targets.cpu import launch_sequence, loaded_plan, threads
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.launch import CompiledLaunch
 
 DOUBLE = """

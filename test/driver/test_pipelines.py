@@ -22,7 +22,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TARGETS = ("ref", "cpu")
 RNG = np.random.default_rng(5)
@@ -335,7 +335,7 @@ def test_torch_in_main_memory() -> None:
 
 def test_what_is_kept_between_calls(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program is compiled once, whatever launches it; calls with known lengths plan nothing."""
-    from vyre_opt.driver import pipeline as entry
+    from vyre_opt.driver import pipeline_plan as entry
     from vyre_opt.targets.cpu import host_code as compiler
 
     lowered: list[Any] = []

@@ -19,7 +19,8 @@ from vyre_opt.driver import numeric_kernels, planned_function, plans
 from vyre_opt.driver.planned_function import PlannedFunction
 from vyre_opt.driver.plans import MAX_PLANS
 from vyre_opt.execution.bound_call import BoundCall
-from vyre_opt.targets.cpu import CpuDispatcher, compiler
+from vyre_opt.targets.cpu import compiler
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 RNG = np.random.default_rng(5)
 

@@ -25,7 +25,8 @@ from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
-from vyre_opt.targets.cpu import CpuDispatcher, compiler, object_cache
+from vyre_opt.targets.cpu import compiler, object_cache
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.jit import compile_object
 from vyre_opt.targets.cuda import kernels, ptx_cache

@@ -21,7 +21,8 @@ from vyre_opt.cache_files import folder
 from vyre_opt.execution.cache.inventory import check, remove_own_files, survey
 from vyre_opt.execution.cache.store import Store, default_store
 from vyre_opt.syntax.parser import tables
-from vyre_opt.targets.cpu import CpuDispatcher, compiler
+from vyre_opt.targets.cpu import compiler
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="modes, links, FIFOs"),

@@ -247,7 +247,13 @@ def test_every_field_of_a_target_is_in_the_key_of_its_code() -> None:
     program = own(module)
     host, options, target = Host("cpu", "+avx2", 3), PtxOptions(), gpu("sm_90")
     changed: dict[Any, dict[str, Any]] = {
-        host: {"name": "other", "attributes": "+avx512f", "opt": 2, "debug_info": True},
+        host: {
+            "name": "other",
+            "attributes": "+avx512f",
+            "opt": 2,
+            "debug_info": True,
+            "system": ("aarch64-unknown-linux-gnu", "e-m:e-i64:64"),
+        },
         options: {"bounds": "clamp", "level": 3, "ptx": None, "zero_memory": True, "debug_info": True},
         target: {"name": "sm_90a", "first_ptx": (8, 2), "shared_bytes": 1},
     }

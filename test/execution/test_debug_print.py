@@ -15,7 +15,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.lowering.common import print_records
 from vyre_opt.lowering.common.print_records import MAX_RECORDS, capacity, prints_of, with_print_records
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu"])
 

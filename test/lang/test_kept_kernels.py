@@ -20,7 +20,7 @@ from vyre_opt import BadInputs
 from vyre_opt.execution import signatures
 from vyre_opt.lang import Kernel, Read, ReadWrite, Write, f32, i32, u32
 from vyre_opt.lang.tunable_call import shape_of
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 
 def adder(number: int) -> Kernel:

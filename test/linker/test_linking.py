@@ -21,7 +21,8 @@ from support.sample import random_inputs
 from vyre_opt.linker import layout, library
 from vyre_opt.linker.elf import LinkError
 from vyre_opt.linker.library import can_link, link
-from vyre_opt.targets.cpu import CpuDispatcher, compiler, linking
+from vyre_opt.targets.cpu import compiler, linking
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TRIPLE = f"{platform.machine()}-unknown-linux-gnu"
 WORD_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)

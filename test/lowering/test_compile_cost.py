@@ -14,13 +14,14 @@ from vyre_opt.ir.program import Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.named import expand, named_kernel
-from vyre_opt.lowering.common.compile_cost import DEFAULT_CEILING, GPU, HOST, compile_cost, set_ceiling
+from vyre_opt.lowering.common.compile_cost import GPU, HOST, compile_cost
+from vyre_opt.lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
-from vyre_opt.targets.cpu import CpuDispatcher
 from vyre_opt.targets.cpu.compiler import LegalForm
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 SM_90 = GPUS["sm_90"]
 

@@ -18,8 +18,8 @@ from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.observers import PROFILERS
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
 from vyre_opt.targets.cpu.compiler import LegalForm
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 from vyre_opt.targets.cpu.jit import assembly

@@ -21,7 +21,8 @@ from vyre_opt.lowering.host import live_values
 from vyre_opt.lowering.host import program as host_program
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.live_values import ValueInMemory
-from vyre_opt.targets.cpu import CpuDispatcher, jit
+from vyre_opt.targets.cpu import jit
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 

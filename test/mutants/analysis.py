@@ -492,14 +492,14 @@ MUTANTS = (
     ),
     Mutant(
         "the largest of the bounds decides what is written whole",
-        "vyre_opt/analysis/whole_writes.py",
+        "vyre_opt/ir/written_elements.py",
         "return extent <= min([MAX_ELEMENTS, *ends])",
         "return extent <= max([0, *ends])",
         f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
     ),
     Mutant(
         "elements are written beyond the last invocation",
-        "vyre_opt/analysis/whole_writes.py",
+        "vyre_opt/ir/written_elements.py",
         "ends.append(self.invocations * grid[self.axis])",
         "pass",
         f"{WHOLE_WRITES}::test_what_is_claimed_is_written",

@@ -25,7 +25,7 @@ from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 from .math_oracle import FUNCTIONS, LARGEST, LEAST, UNARY, Array, arguments, errors, in_domain, numbers
 from .op_programs.maker import differs

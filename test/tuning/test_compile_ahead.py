@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vyre_opt import DataType, OutputAlloc, kernel_workload, parse
-from vyre_opt.targets.cpu import CpuDispatcher, compile_into_cache
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher, compile_into_cache
 from vyre_opt.tuning import measure
 from vyre_opt.tuning.compile_ahead import CompileAhead
 

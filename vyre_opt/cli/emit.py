@@ -20,7 +20,7 @@ __all__ = ["EMIT_FORMATS", "LOWERED", "check_emit_format", "emit", "join", "snap
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
-EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2")
+EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2", "pack")
 
 
 def check_emit_format(
@@ -43,6 +43,8 @@ def check_emit_format(
         raise ValueError("--emit=mlir writes accesses of memrefs, which check no bounds; leave --bounds out")
     if emit_format == "html" and is_split:
         raise ValueError("--emit=html makes one page of one module; run it without --split-input-file")
+    if emit_format == "pack" and is_split:
+        raise ValueError("--emit=pack makes one pack of one module; run it without --split-input-file")
     if emit_format in LOWERED:
         from .emit_lowered import check_lowered
 

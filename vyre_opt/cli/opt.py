@@ -71,7 +71,7 @@ TARGETS = ("ref", "cpu", *GPUS)
 
 def check_target(name: str) -> str:
     """`name`, if a target has it.  Raises ValueError that lists the targets."""
-    if name not in TARGETS:
+    if name not in TARGETS and not _are_of_packs(name):
         from ..syntax.synonyms import advice
 
         hint = advice(name, "target", TARGETS)
@@ -79,6 +79,18 @@ def check_target(name: str) -> str:
             f"unknown target {name!r}; targets are {', '.join(TARGETS)}" + (f"; {hint}" if hint else "")
         )
     return name
+
+
+def _are_of_packs(names: str) -> bool:
+    """Whether names of targets are those that a pack may be for."""
+    from ..execution.dispatcher import BadInputs
+    from ..packing.packer import targets_of
+
+    try:
+        targets_of(names)
+    except BadInputs:
+        return False
+    return True
 
 
 @click.command(
@@ -111,7 +123,7 @@ def check_target(name: str) -> str:
 @option("--spec", "Set a specialization constant.", PASSES, metavar="NAME=VALUE", **PAIRS)
 @option(
     "--target",
-    "What to compile for: ref, cpu, or a GPU such as sm_90.",
+    "What to compile for: ref, cpu, or a GPU such as sm_90; of --emit=pack several: cpu,sm_80,sm_90.",
     PASSES,
     metavar="NAME",
     callback=checked(check_target),
@@ -259,6 +271,8 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     default = default_passes(options)
     options["passes"] += (default,) if default else ()
     _check_output(ctx, options)
+    if options["emit"] == "pack" and output in (None, "-"):
+        raise click.UsageError("--emit=pack writes a file: say which with -o FILE", ctx)
     is_upgrade = options.pop("upgrade")
     if is_upgrade:
         _check_upgrade(ctx, {**options, "run_reproducer": is_reproducer})
@@ -269,6 +283,10 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     if is_reproducer:
         _read_reproducer_options(text, options)
         _check_output(ctx, options)
+    if options["emit"] == "pack":
+        from .emit_pack import write_pack
+
+        return write_pack(text, name, output, options["target"], options["passes"], options["spec"])
     return _compile(options, text, name, output, plugins)
 
 
@@ -279,6 +297,8 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
         check_emit_format(*(options[name] for name in names))
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
+    if options["emit"] != "pack" and options["target"] not in (None, *TARGETS):
+        raise click.UsageError("several targets, and levels of x86-64, are of --emit=pack", ctx)
     if options["measure"] and options["emit"] != "html":
         raise click.UsageError("--measure is of --emit=html", ctx)
 

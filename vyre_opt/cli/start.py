@@ -6,7 +6,7 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `run_tool` takes it back
 
-__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_reduce", "vyre_run", "one_blas_thread"]
+__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_pack", "vyre_reduce", "vyre_run", "one_blas_thread"]
 
 
 def one_blas_thread() -> None:
@@ -34,6 +34,12 @@ def vyre_run() -> int:
 def vyre_cache() -> int:
     one_blas_thread()
     from .cache import main
+
+    return main()
+
+
+def vyre_pack() -> int:
+    from .pack import main
 
     return main()
 

@@ -11,9 +11,9 @@ from ..driver.executable import Executable, Grid
 from ..driver.in_place_arrays import check_arrays
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
+from ..execution.arguments import encoder_of, in_order
 from ..execution.params import value_as_passed
 from ..ir.tracebacks import CallTypeError, public
-from ..lang.arguments import encoder_of, in_order
 from ..lang.functions import Kernel
 from ..lang.generics import for_arrays
 from ..lang.pipelines import PipelineFunction

@@ -23,7 +23,7 @@ from ..rewriting.cloning import copy_for
 from ..specialization.binding import fix_types
 from ..worker import import_module
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
-from .executable import Grid, Inputs, Passes
+from .executable import Grid, Inputs
 from .program import ProgramExecutable
 from .recording_folder import recording_folder
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
     from .limited import LimitedExecutable
+    from .pass_pipeline import Passes
     from .pipeline import PipelineExecutable
 
 __all__ = ["compile", "compile_module", "module_of", "run"]

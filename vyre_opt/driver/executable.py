@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ..execution.array_backend import ArrayBackend, Operand, is_torch
 from ..execution.arrays import kind_of
 from ..execution.bound_call import BoundCall, bind
-from ..execution.cache.ir_results import ir_result
 from ..execution.dispatcher import (
     BackendError,
     BadInputs,
@@ -35,22 +34,21 @@ from ..ir.grids import length_key
 from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.shapes import has_slices
 from ..ir.types import DataType
-from ..rewriting.core_form import core_module
 from ..worker import import_module
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
 from .in_place_arrays import in_place_operands
-from .launch_rewrites import LaunchRewrites
-from .pass_pipeline import Passes, PassPipeline
 from .placement import array_backend_of
 from .plans import remember
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
     from .call_report import CallReport
+    from .launch_rewrites import LaunchRewrites
+    from .pass_pipeline import Passes, PassPipeline
     from .recording import Recorder
 
-__all__ = ["Executable", "Grid", "Inputs", "Passes"]
+__all__ = ["Executable", "Grid", "Inputs"]
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 Grid = int | Sequence[int] | None
@@ -346,10 +344,14 @@ class Executable(ABC):
     ) -> CallPlan:
         """The plan of a call, with its launches in the forms that are best for it; see `_load`."""
         call = self.plan(backend, named, grid, words, has_storage, in_place)
-        return self._rewrites.of(call, as_target(backend.dispatcher))
+        return self.rewrites.of(call, as_target(backend.dispatcher))
 
     @cached_property
-    def _rewrites(self) -> LaunchRewrites:
+    def rewrites(self) -> LaunchRewrites:
+        """What puts launches into their best forms."""
+        import_module("vyre_opt.driver.launch_rewrites")
+        from .launch_rewrites import LaunchRewrites
+
         return LaunchRewrites(self.module, self._scheduled, self._passes_of_slices, self._lowers_on_ref)
 
     def _drop_old(self) -> None:
@@ -377,6 +379,11 @@ class Executable(ABC):
         in_place: bool = False,
     ) -> CallPlan:
         """The plan of a call; see `_load`."""
+
+    def lengths_of_call(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """The lengths of the buffers in a call on arrays, by name, without numbers.  Raises BadInputs."""
+        _, named, _ = self._operands(self.arguments(arrays, {}))
+        return self.lengths(named)
 
     def lengths(self, named: Mapping[str, Any]) -> dict[str, int]:
         """The lengths of the buffers, and the extents of those of several dimensions, for operands and `OutputAlloc`s."""
@@ -467,6 +474,11 @@ class Executable(ABC):
         Before the first call only.  `bisect`: leaves out executions of passes.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
+        for name in ("driver.pass_pipeline", "execution.cache.ir_results", "rewriting.core_form"):
+            import_module(f"vyre_opt.{name}")
+        from ..execution.cache.ir_results import ir_result
+        from .pass_pipeline import PassPipeline
+
         store = as_target(self.dispatcher).store
         pipeline = PassPipeline(passes, self.schedules_for, store, bisect)
         native = self.target == "ref"
@@ -504,6 +516,8 @@ def _transformed(
 
         pipeline.manager.run(module)
         check(module)
+    from ..rewriting.core_form import core_module
+
     module = core_module(module)
     scheduled = sorted({name for name, _ in _kernels(module)})
     if not scheduled:

@@ -11,7 +11,7 @@ _MODULES = (
     "vyre_opt.driver.in_place",
     "vyre_opt.execution.plans.host_plan",
     "vyre_opt.execution.plans.storage_layout",
-    "vyre_opt.targets.cpu",
+    "vyre_opt.targets.cpu.dispatcher",
     "vyre_opt.targets.cpu.launch_sequence",
     "vyre_opt.targets.cpu.loaded_plan",
 )

@@ -27,11 +27,12 @@ from ..ir.diagnostics import Source, decode
 from ..ir.program import Module, Program
 from ..syntax.parser import tables
 from ..syntax.printer import print_program
-from .executable import Grid, Inputs, Passes
+from .executable import Grid, Inputs
 from .limited_answers import MAX_ANSWER, MalformedAnswer, nbytes_of, read_array, read_error, text
 
 if TYPE_CHECKING:
     from ..execution.child_process import ChildProcess
+    from .pass_pipeline import Passes
 
 __all__ = ["LimitedExecutable"]
 

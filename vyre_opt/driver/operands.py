@@ -10,7 +10,6 @@ import numpy as np
 from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..ir.types import DataType
-from ..kernels.named.kernel import element_type as element_type_of
 from .placement import array_backend_of
 
 A = TypeVar("A")
@@ -53,6 +52,8 @@ def element_type(
     operand: Operand, name: str, accepted: Sequence[DataType], type_name: str | None = None
 ) -> DataType:
     """Element type as `kernels.named.operand.element_type` gives it, for operands outside of kernel calls.  Raises BadInputs."""
+    from ..kernels.named.kernel import element_type as element_type_of
+
     try:
         return element_type_of(operand, name, accepted, type_name)
     except ValueError as error:

@@ -20,16 +20,15 @@ from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
 from ..ir.shapes import has_slices
 from ..ir.tracebacks import CallerError, hide_own_frames
-from ..rewriting.cloning import copy_module
 from ..worker import import_module
 from .binding import Signature
-from .executable import Executable, Grid, Inputs, Passes
-from .pipeline_plan import make_plan
+from .executable import Executable, Grid, Inputs
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
+    from .pass_pipeline import Passes
 
-__all__ = ["PipelineExecutable"]
+__all__ = ["PipelineExecutable", "equal_lengths"]
 
 MAX_VARIANTS = 4
 """Most codes of a pipeline for lengths of their own; calls with further lengths run the general code."""
@@ -120,6 +119,9 @@ class PipelineExecutable(Executable):
         stages = [stage for stage in self.pipeline.walk() if not isinstance(stage, HostRead)]
         has_rows = any(map(has_slices, self.module.programs.values()))
         if passes and bisect is None and (len(stages) > 1 or has_rows):
+            import_module("vyre_opt.rewriting.cloning")
+            from ..rewriting.cloning import copy_module
+
             self._written = copy_module(self.module), passes
         super().transform(passes, bisect)
 
@@ -132,17 +134,17 @@ class PipelineExecutable(Executable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
-        variant = self._variant(self.lengths(named))
+        variant = self.variant(self.lengths(named))
         make = super()._rewritten if variant is self else variant._rewritten
         return make(backend, named, grid, words, has_storage, in_place)
 
-    def _variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
+    def variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
         """The pipeline after passes that know which of the open lengths are equal in such calls, and how long rows are: each launch
         asks for the length of an array of its own, and what one hands over is proven only if these are equal."""
         if self._written is None:
             return self
         module, passes = self._written
-        equal = _equal_lengths(self.signature.buffers, lengths)
+        equal = equal_lengths(self.signature.buffers, lengths)
         if any(map(has_slices, module.programs.values())):
             import_module("vyre_opt.driver.slice_lengths")
             from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
@@ -154,6 +156,8 @@ class PipelineExecutable(Executable):
             return self
         key = equal, tuple((name, *shapes.items()) for name, shapes in rows.items())
         if key not in self._variants:
+            from ..rewriting.cloning import copy_module
+
             if len(self._variants) >= (most if rows else MAX_VARIANTS):
                 return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
@@ -177,14 +181,17 @@ class PipelineExecutable(Executable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
+        import_module(f"{__package__}.pipeline_plan")
+        from .pipeline_plan import make_plan
+
         known = {**self.lengths(named), **self.extent_params(words)}
         expands = self.target != "ref"  # ref runs named kernels itself
-        plan = make_plan(self.module, self.pipeline, known, as_target(backend.dispatcher).schedules, expands)
+        target = as_target(backend.dispatcher)
+        plan = make_plan(self.module, self.pipeline, known, target.schedules, expands)
         passed = [name for name, argument in named.items() if isinstance(argument, Operand)]
         results = [] if in_place else [buffer.name for buffer in self.signature.outputs]
-        return pipeline_call(
-            plan, passed, results, zeroed_buffers(plan), in_place=in_place, has_storage=has_storage
-        )
+        unwritten = zeroed_buffers(plan, target.forms_of)
+        return pipeline_call(plan, passed, results, unwritten, in_place=in_place, has_storage=has_storage)
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""
@@ -198,7 +205,7 @@ class PipelineExecutable(Executable):
         raise BadLaunch([Diagnostic("error", message, where, help="leave it out, or change the text here")])
 
 
-def _equal_lengths(buffers: Iterable[Buffer], lengths: Mapping[str, int]) -> Equal:
+def equal_lengths(buffers: Iterable[Buffer], lengths: Mapping[str, int]) -> Equal:
     """The open extents that equal one of a buffer declared before, by name and dimension, each with the first such."""
     first: dict[int, tuple[str, int]] = {}
     equal: list[tuple[tuple[str, int], tuple[str, int]]] = []

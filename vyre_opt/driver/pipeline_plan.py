@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..execution.arrays import storage_type
 from ..execution.dispatcher import BackendError, BadInputs, BadLaunch
@@ -25,12 +26,11 @@ from ..execution.plans.steps import (
 )
 from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
-from ..ir.kernel_rules import MisfitError, complete_params
-from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, MAX_INVOCATIONS, Block, Buffer, Module, Op, Program
 from ..ir.shapes import passed_shape, shapes_differ, show_shape
 from ..ir.types import with_article
+from ..worker import import_module
 
 __all__ = ["make_plan"]
 
@@ -104,15 +104,25 @@ def _copy_stages(pipeline: Pipeline, buffers: Mapping[str, Buffer], stages: list
         if isinstance(stage, Repeat):
             stage = Repeat(stage.times, _copy_stages(pipeline, buffers, stage.stages), stage.loc)
         elif isinstance(stage, KernelStage):
-            kernel = NAMED_KERNELS[stage.kernel]
-            try:
-                attrs = complete_params(kernel, [buffers[name] for name in stage.buffers], stage.attrs)
-            except MisfitError as error:
-                message = f"pipeline @{pipeline.name}: {stage.kernel}: {error}"
-                raise BadLaunch([Diagnostic("error", message, stage.loc, help=error.help)]) from None
-            stage = replace(stage, attrs=attrs)
+            stage = replace(stage, attrs=_complete_attributes(pipeline, buffers, stage))
         result.append(stage)
     return result
+
+
+def _complete_attributes(
+    pipeline: Pipeline, buffers: Mapping[str, Buffer], stage: KernelStage
+) -> dict[str, Any]:
+    """The parameters of a kernel, with those that extents say.  Raises BadLaunch."""
+    import_module("vyre_opt.ir.kernel_rules")
+    from ..ir.kernel_rules import MisfitError, complete_params
+    from ..ir.ops import NAMED_KERNELS
+
+    kernel = NAMED_KERNELS[stage.kernel]
+    try:
+        return complete_params(kernel, [buffers[name] for name in stage.buffers], stage.attrs)
+    except MisfitError as error:
+        message = f"pipeline @{pipeline.name}: {stage.kernel}: {error}"
+        raise BadLaunch([Diagnostic("error", message, stage.loc, help=error.help)]) from None
 
 
 def _expand(module: Module, name: str, target: str, native: bool) -> None:
@@ -177,6 +187,8 @@ def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> lis
 
 def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
     """A program of one invocation whose body is the kernel op; its buffers are named for the kernel's roles."""
+    from ..ir.ops import NAMED_KERNELS, OPS
+
     buffers: dict[str, Buffer] = {}
     for name_here, role in NAMED_KERNELS[stage.kernel].with_roles(stage.buffers):
         like = pipeline.buffers[name_here]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.bound_call import BoundCall, bind
@@ -28,13 +28,15 @@ from ..ir.program import Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..ir.types import DataType
 from ..kernels.call import Call, InputSlice, KernelCall, Steps
-from ..kernels.named import named_kernel
-from ..kernels.named.kernel import TargetDevice
+from ..worker import import_module
 from .placement import array_backend_of
 from .plans import remember
 from .torch_calls import is_recorded, record
 
-__all__ = ["PlannedFunction", "device_of", "kernel_function", "planned"]
+if TYPE_CHECKING:
+    from ..kernels.named.kernel import TargetDevice
+
+__all__ = ["PlannedFunction", "device_of", "kernel_function", "planned", "take_array"]
 
 OWN_CODES = 1
 CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
@@ -119,7 +121,7 @@ class PlannedFunction:
             return record(self.name, again, arrays, dispatcher, out, *options)
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
-        planned = self._call(backend, operands, options)
+        planned = self._call(backend, operands, names, options)
         if isinstance(planned, list):
             several: Any = _SeveralLaunches(planned, dispatcher)
             if key is not None:
@@ -157,7 +159,9 @@ class PlannedFunction:
             remember(self._loaded, key, known)
         return known[:2]
 
-    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | _Prepared:
+    def _call(
+        self, backend: ArrayBackend, operands: Sequence[Operand], names: Sequence[str], options: Any
+    ) -> Call | _Prepared:
         types = tuple((operand.shape, operand.kind) for operand in operands)
         key = (id(backend.dispatcher), backend.on_gpu, backend.workers, types, options)
         try:
@@ -167,6 +171,7 @@ class PlannedFunction:
         if known is None:
             try:
                 call = self.plan(backend, operands, *options)
+                as_target(backend.dispatcher).on_call(call, operands, names)
             except ValueError as error:
                 raise BadInputs(str(error)) from None
             prepared = _prepared(self, call, len(operands)) if isinstance(call, Steps) else call
@@ -267,25 +272,30 @@ class _SeveralLaunches:
         return values[-1:]
 
 
-def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:
+def take_array(backend: ArrayBackend, array: Any, name: str) -> Operand:
     return backend.take(array, name)
 
 
-def planned(name: str, take: Take = _take) -> Callable[[Plan], PlannedFunction]:
+def planned(name: str, take: Take = take_array) -> Callable[[Plan], PlannedFunction]:
     """Decorates a `Plan`, which becomes the `PlannedFunction` behind the function `name`."""
     return lambda plan: PlannedFunction(name, plan, take)
 
 
 def device_of(backend: ArrayBackend) -> TargetDevice:
     """Device that runs a backend's calls, for the declaration of a kernel."""
+    from ..kernels.named.kernel import TargetDevice
+
     architecture = as_target(backend.dispatcher).architecture
     return TargetDevice(backend.target, backend.workers, architecture, backend.on_gpu)
 
 
-def kernel_function(name: str, kernel: str, take: Take = _take) -> PlannedFunction:
+def kernel_function(name: str, kernel: str, take: Take = take_array) -> PlannedFunction:
     """The `PlannedFunction` behind the function `name`, of a named kernel, whose declaration says what a call comes to."""
 
     def plan(backend: ArrayBackend, operands: Sequence[Operand], *options: Any) -> Call | Steps:
+        import_module("vyre_opt.kernels.named")
+        from ..kernels.named import named_kernel
+
         return named_kernel(kernel).call(device_of(backend), operands, *options)
 
     return PlannedFunction(name, plan, take)

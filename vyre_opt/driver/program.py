@@ -16,7 +16,6 @@ from ..execution.target import as_target
 from ..ir.program import AccessMode, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..kernels.call import CopiedInput, KernelCall
-from ..rewriting.cloning import copy_for
 from ..worker import import_module
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
@@ -113,7 +112,7 @@ class ProgramExecutable(Executable):
                 arguments.append(number if is_used else CopiedInput(number, buffer.is_output))
         assert grid is not None
         call = KernelCall(self.program, grid, tuple(arguments), module=self.module, clears=True)
-        return plan_of(call, operands)
+        return plan_of(call, operands, as_target(backend.dispatcher).forms_of)
 
     # --- as text
 
@@ -150,6 +149,9 @@ class ProgramExecutable(Executable):
         """The program and its module; one with slices for rows of any length, since passes wait for those of a call."""
         if self._passes_of_slices is None:
             return self.module, self.program
+        import_module("vyre_opt.rewriting.cloning")
+        from ..rewriting.cloning import copy_for
+
         made = self._passes_of_slices.result(copy_for(self.module, self.program))
         return made, made.programs[self.name]
 

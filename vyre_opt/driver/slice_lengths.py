@@ -56,14 +56,14 @@ class SliceLengths:
         key = tuple(fixed.items())
         if key not in lowered and len(lowered) >= MOST_LENGTHS:
             if () not in lowered:
-                lowered[()] = self._of_any_length(program, target)
+                lowered[()] = self.of_any_length(program, target)
             if lowered[()] is not None:
                 return lowered[()]
         if key not in lowered:
             lowered[key] = self._lower(program, _with_shapes(program, fixed), target)
         return lowered[key]
 
-    def _of_any_length(self, program: Program, target: str) -> Program | None:
+    def of_any_length(self, program: Program, target: str) -> Program | None:
         """The program for rows of any length; None where it has to know it."""
         try:
             return self._lower(program, program, target)

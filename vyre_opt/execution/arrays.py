@@ -17,7 +17,7 @@ from ..ir import arith
 from ..ir.literals import show_number
 from ..ir.program import Buffer
 from ..ir.types import DataType, with_article
-from ..specialization.binding import encode_value
+from ..specialization.encoding import encode_value
 from ..specialization.values import SpecValue
 from .dispatcher import Scratch
 from .signatures import library_of_type

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ir.program import Program
 from ..kernels.call import (
     Call,
     CopiedInput,
@@ -19,14 +20,17 @@ from .arrays import kind_of
 from .bound_call import bind
 from .inputs import check_grid
 from .plans.call_plan import CallPlan, Loaded, is_written, launch_plan
-from .plans.zeroed import zeroed_buffers
+from .plans.zeroed import Forms, forms_of_text, zeroed_buffers
 from .shapes import shape_in_elements
+from .target import as_target
 
 __all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
 
 
-def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
-    """A call as a plan of one launch.  Raises BadInputs for its grid."""
+def plan_of(
+    call: KernelCall, inputs: Sequence[Operand], forms_of: Callable[[Program], Forms] = forms_of_text
+) -> CallPlan:
+    """A call as a plan of one launch; `forms_of`: see `Target`.  Raises BadInputs for its grid."""
     program = call.program
     slots: dict[str, int] = {}
     copies: dict[str, int] = {}
@@ -56,7 +60,7 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
         for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True)
         if isinstance(argument, ScratchArgument) and argument.is_zeroed
     }
-    unwritten = zeroed_buffers(plan) if call.clears else frozenset[str]()
+    unwritten = zeroed_buffers(plan, forms_of) if call.clears else frozenset[str]()
     return CallPlan(plan, len(inputs), tuple(results), slots, copies, written, frozenset(zeroed), unwritten)
 
 
@@ -64,7 +68,7 @@ def load_call(
     backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
 ) -> tuple[CallPlan, Loaded]:
     """The plan of a call on such operands, compiled."""
-    plan = plan_of(call, operands)
+    plan = plan_of(call, operands, as_target(backend.dispatcher).forms_of)
     return plan, backend.load(plan)
 
 

@@ -19,7 +19,7 @@ from ..ir.bounded_read import read_size
 from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
 from ..ir.tracebacks import CallerError
-from ..lowering.common.compile_cost import DEFAULT_CEILING, set_ceiling
+from ..lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
 from .dispatcher import BackendError, BadInputs
 
 __all__ = ["LimitError", "Limits", "check_workgroups", "compiling", "impose", "memory_error"]

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..ir.open_extents import extent_words, flat_buffer
 from ..ir.program import Buffer, Program
 from ..ir.shapes import has_rows
-from ..worker import import_module
 from .inputs import check_inputs, input_name
 from .plans.steps import AnyStep, LaunchStep, PipelinePlan, RepeatStep
 from .shapes import argument_shape, array_of
@@ -26,9 +26,6 @@ def row_major_plan(plan: PipelinePlan) -> PipelinePlan:
         has_rows(program) for program in _programs(plan.steps)
     ):
         return plan
-    import_module("vyre_opt.lowering.common.row_major")
-    from ..lowering.common.row_major import flat_buffer
-
     buffers = {name: flat_buffer(buffer) for name, buffer in plan.buffers.items()}
     return replace(
         plan,
@@ -39,8 +36,6 @@ def row_major_plan(plan: PipelinePlan) -> PipelinePlan:
 
 
 def _with_extents(steps: Sequence[AnyStep], buffers: Mapping[str, Buffer]) -> list[AnyStep]:
-    from ..lowering.common.row_major import extent_words
-
     result: list[AnyStep] = []
     for step in steps:
         if isinstance(step, RepeatStep):

@@ -14,9 +14,12 @@ from .variables import value_of
 
 if TYPE_CHECKING:
     from ..ir.program import Module, Program
+    from ..kernels.call import Call, Steps
+    from ..kernels.named.kernel import OperandLike
     from .cache.compilations import Compilation
     from .cache.store import Store
     from .plans.call_plan import CallPlan, Loaded
+    from .plans.zeroed import Forms
 
 __all__ = ["Target", "as_target", "unusual", "wants_debug_info"]
 
@@ -33,6 +36,8 @@ class Target(ABC):
     bounds: str = "trap"
     has_debug_info: bool = False
     store: Store | None = None
+    has_gpu_arrays: bool = True
+    """Whether calls that name it may be on arrays on a GPU."""
 
     @abstractmethod
     def dispatch(
@@ -51,6 +56,15 @@ class Target(ABC):
     @abstractmethod
     def load(self, call: CallPlan) -> Loaded:
         """The plan of a call on arrays in main memory, compiled.  Raises what a dispatch does."""
+
+    def forms_of(self, program: Program) -> Forms:
+        """The forms in which a program of a plan writes buffers whole."""
+        from .plans.zeroed import forms_of_text
+
+        return forms_of_text(program)
+
+    def on_call(self, call: Call | Steps, operands: Sequence[OperandLike], names: Sequence[str]) -> None:  # noqa: B027
+        """Called with what a call of a function on arrays comes to, before it is planned; `names`: of the arrays."""
 
     @property
     def architecture(self) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from .grids import show_extent
 from .program import Buffer, Program, Shape
-from .rewrite import every_op
 
 __all__ = [
     "declared_shape",
@@ -26,7 +25,7 @@ def has_rows(program: Program) -> bool:
 
 def has_slices(program: Program) -> bool:
     """Whether the program computes with rows or blocks of a workgroup."""
-    return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
+    return any(op.definition.format.startswith("slice_") for op in program.walk())
 
 
 def show_shape(shape: Sequence[int | None]) -> str:

@@ -7,12 +7,12 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from ..execution.arguments import in_order, some_by_name
 from ..ir.program import MAX_LANES, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
 from ..worker import import_module
-from .arguments import in_order, some_by_name
 from .constants import constant_of
 from .fastmath import flags_of_program
 from .generics import types_of_call

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from ..execution.arguments import in_order, some_by_name
 from ..ir.program import Module
 from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
 from ..worker import import_module
-from .arguments import in_order, some_by_name
 from .generics import types_of_call
 from .python_source import check_function
 from .translated_function import TranslatedFunction

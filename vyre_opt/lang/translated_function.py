@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from ..execution.arguments import Encoder, encoder_of
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
-from .arguments import Encoder, encoder_of
 from .generics import ByTypes, Variable, bound_types, refuse_variables, type_variables
 from .python_source import FunctionSource, remember_source
 
@@ -103,6 +103,11 @@ class TranslatedFunction(ABC):
             if is_key:
                 original._variants[chosen] = other
         return other
+
+    @property
+    def call_options(self) -> CallOptions:
+        """What `options` chose."""
+        return self._options
 
     @functools.cached_property
     def variables(self) -> list[Variable]:

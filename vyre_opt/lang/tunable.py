@@ -27,8 +27,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..execution.arguments import in_order
 from ..ir.tracebacks import CallTypeError, public
-from .arguments import in_order
 from .python_source import check_function
 from .variants import Variant, Variants
 

@@ -12,7 +12,7 @@ from vyre_opt.execution.target import Target
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.byte_automaton import Automaton
 from vyre_opt.observers import OBSERVERS
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 __all__ = ["AutomatonCells", "launch", "unpacked"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from vyre_opt.execution.cache.store import default_store
 from vyre_opt.execution.dispatcher import BadInputs, shared_dispatcher
 from vyre_opt.execution.target import Target, as_target
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 from ..patterns.pattern_list import Patterns, read_patterns
 from .cached_patterns import cached_tables

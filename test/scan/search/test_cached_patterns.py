@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vyre_opt.execution.cache.store import Store
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_scan.patterns.pattern_list import read_patterns
 from vyre_scan.search import cached_patterns as cached
 from vyre_scan.search.cached_patterns import KIND, cached_tables

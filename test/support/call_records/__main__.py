@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from vyre_opt.execution.processors import available
-from vyre_opt.targets import cpu
+from vyre_opt.targets.cpu import dispatcher as cpu
 from vyre_opt.targets.cpu import host
 
 from .calls import TARGETS, drawn_calls, kind_of

@@ -16,7 +16,7 @@ from vyre_opt.ir.grids import MAX_LENGTH
 from vyre_opt.ir.ops import NAMED_KERNELS, OPS, Role
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.types import DataType
-from vyre_opt.lowering.common.compile_cost import DEFAULT_CEILING, set_ceiling
+from vyre_opt.lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

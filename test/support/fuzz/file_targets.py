@@ -21,7 +21,7 @@ from vyre_opt.execution.arrays import storage_type
 from vyre_opt.execution.cache.store import LAYOUT, Store
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.syntax.parser import parse, tables
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 from .byte_mutations import BYTES, mutate
 from .target import Target, Wrong, shape_of

@@ -22,7 +22,7 @@ from vyre_opt.ir.pipeline import KernelStage, Pipeline
 from vyre_opt.ir.program import Buffer, Func, Module, Op, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.ref import RefDispatcher
 
 from ..pipeline_runs import Observation, difference

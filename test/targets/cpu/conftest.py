@@ -15,7 +15,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.syntax.parser import parse_source
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 Agree = Callable[..., list[np.ndarray]]
 

@@ -20,7 +20,7 @@ from vyre_opt.lowering.host.abi import ENTRY
 from vyre_opt.lowering.host.function_builder import SimdFeatures
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.program import lower
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 

@@ -13,7 +13,7 @@ import pytest
 from support.quick import quick
 
 import vyre_opt
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TEXT = """vyre 1
 program @p workgroup(32) {{
@@ -52,7 +52,7 @@ def test_a_fork_beside_a_compile(forks: int) -> None:
 import os, sys, threading, time
 import numpy as np
 import vyre_opt
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 TEXT = {TEXT!r}
 target = CpuDispatcher(cache=False)
 def call(number):

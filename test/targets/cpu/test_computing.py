@@ -17,7 +17,7 @@ from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.program import Program, Value
 from vyre_opt.ir.types import DataType
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 INTEGERS = [DataType.of(f"{sign}{bits}") for sign in "ui" for bits in (8, 16, 32, 64)]
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]

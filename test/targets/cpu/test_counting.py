@@ -15,7 +15,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.program import Program
 from vyre_opt.lowering.host.row_runs import counts_in_registers
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,

@@ -12,7 +12,8 @@ import pytest
 from vyre_opt import kernels
 from vyre_opt.execution.dispatcher import BadInputs, ProgramError, Scratch, dispatcher
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher, jit
+from vyre_opt.targets.cpu import jit
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 COUNT = """vyre 1
 program @count workgroup(64) {

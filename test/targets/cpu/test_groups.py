@@ -11,7 +11,7 @@ from support.quick import quick
 from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.syntax.parser import parse_source
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 LANES = quick((48, 5, 64, 1, 32, 33, 100), keep=3)
 

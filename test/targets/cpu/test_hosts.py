@@ -13,7 +13,7 @@ from support.sample import edge_values
 from vyre_opt.execution.arrays import constant
 from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,8 @@ import pytest
 from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.ir.program import Program
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher, loop_analysis, threads
+from vyre_opt.targets.cpu import loop_analysis, threads
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNNERS, CompiledLaunch
 
 GROUPS = 2000

@@ -15,7 +15,8 @@ from vyre_opt import parse
 from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.lowering.host.legalization import legal_program
-from vyre_opt.targets.cpu import CpuDispatcher, compiler
+from vyre_opt.targets.cpu import compiler
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code
 

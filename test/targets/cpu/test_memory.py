@@ -14,7 +14,7 @@ from vyre_opt.execution.arrays import storage_type
 from vyre_opt.execution.dispatcher import ProgramError, Scratch
 from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TYPES = ("bool", "u8", "i16", "f16", "bf16", "f32", "u64", "f64")
 INDICES = {

@@ -14,7 +14,7 @@ import vyre_opt
 from vyre_opt import Read, Write, f32
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 WORKGROUPS = ((16, 16), (32, 8), (8, 4, 2), (64, 2), (5, 3))
 Oracle = Callable[[np.ndarray], np.ndarray]

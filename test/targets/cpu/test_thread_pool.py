@@ -23,7 +23,8 @@ from vyre_opt.execution.dispatcher import BadInputs, ProgramError
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher, loop_analysis, threads
+from vyre_opt.targets.cpu import loop_analysis, threads
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.thread_pool import _ExecutorPool
 
 GROUPS = 10_000
@@ -345,13 +346,12 @@ def test_as_many_threads_as_the_work_is_worth(
     look: 10 us of work for one are 90 us for nine others, worth 7 threads if the last call ended just now.  A
     tick of less than 10 us may be that of the call, and tells nothing."""
     monkeypatch.setattr(threads, "_last_call", ended)
-    # so that the caller does its part
-    monkeypatch.setattr(loop_analysis, "is_bounded", lambda program: True)
     (program,) = parse(SLOW).programs.values()
     ticks = itertools.count()
     monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * tick)
     arrays = [np.array([3], np.uint32), np.zeros(32 * groups, np.uint32)]
-    (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, groups)
+    # bounded, so that the caller does its part
+    (y,) = CpuDispatcher(workers=16).prepared(program, is_bounded=True)(arrays, groups)
     assert thread_counts == expected
     v = np.arange(32 * groups, dtype=np.uint32)
     for _ in range(3):
@@ -392,7 +392,7 @@ HEAD = f"""
 import os, signal, sys, threading, time
 import numpy as np
 from vyre_opt.syntax.parser import parse
-from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 (slow,) = parse({SLOW!r}).programs.values()
 def run(workers, groups, rounds):
     arrays = [np.array([rounds], np.uint32), np.zeros(32 * groups, np.uint32)]

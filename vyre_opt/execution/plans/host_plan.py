@@ -20,10 +20,11 @@ from ..faults import place_in
 from ..params import Words
 from ..shapes import unravel_index
 from .call_plan import CallPlan
-from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, steps_of
+from .rounds import Rounds, in_round, located
+from .steps import AnyStep, HostReadStep, LaunchStep, steps_of
 from .watch import Watch
 
-__all__ = ["HostMemory", "HostPlan", "Rounds", "array_at", "located"]
+__all__ = ["HostMemory", "HostPlan", "array_at"]
 
 
 @dataclass(slots=True)
@@ -38,9 +39,6 @@ class HostMemory:
     written: np.ndarray | None = None
     shape: tuple[int, ...] = ()
 
-
-Rounds = tuple[tuple[int, int], ...]
-"""(round, number of rounds) of each repeat around a step, from the outermost in; rounds count from 1."""
 
 InPlace = Callable[[Program, Mapping[str, HostMemory], Dim3, Module, Scratch, Words], Callable[[], None]]
 """(program, its bound buffers by name, grid, module, storage for the others, words of its runtime scalars) -> a function
@@ -156,7 +154,7 @@ class _HostRun:
         missing = len(written) - np.count_nonzero(written)
         message = (
             f"{self.plan.title}: host_read of @{buffer.name}, {_place(buffer, at)}, "
-            f"which nothing has written{_in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
+            f"which nothing has written{in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
         )
         input = spelling_at(read.stage.loc).input(buffer.name)
         help = f"write every element before the host reads the buffer, or {input}"
@@ -172,17 +170,6 @@ class _HostRun:
             array, address = self.watch.allocate(buffer)
             array_at(address, buffer)[:] = contents
             self.watch.on_read(read, array)
-
-
-def located(fault: ProgramError, plan: PipelinePlan, step: LaunchStep, rounds: Rounds = ()) -> ProgramError:
-    """The fault, with a note that says which launch of a pipeline it happened in."""
-    if step.launch is not None:
-        fault.diagnostic.note(f"launched here by {plan.title}{_in_round(rounds)}", step.loc)
-    return fault
-
-
-def _in_round(rounds: Rounds) -> str:
-    return "".join(f", round {number} of {times}" for number, times in rounds)
 
 
 def _place(buffer: Buffer, element: int) -> str:

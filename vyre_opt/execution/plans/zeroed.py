@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import AccessMode, Program
 from ...ir.shapes import passed_shape
+from ...ir.written_elements import WholeWrite, wholly_written
+from ...worker import import_module
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, RepeatStep
 
-__all__ = ["zeroed_buffers"]
+__all__ = ["Forms", "forms_of_text", "zeroed_buffers"]
 
 
-def zeroed_buffers(plan: PipelinePlan) -> frozenset[str]:
+Forms = Mapping[str, Sequence[WholeWrite]]
+"""By buffer, the forms in which a program writes it whole."""
+
+
+def forms_of_text(program: Program) -> Forms:
+    """The forms that the ops of a program show."""
+    import_module("vyre_opt.analysis.whole_writes")
+    from ...analysis.whole_writes import whole_writes
+
+    return whole_writes(program)
+
+
+def zeroed_buffers(
+    plan: PipelinePlan, forms_of: Callable[[Program], Forms] = forms_of_text
+) -> frozenset[str]:
     """The buffers without contents of the caller that are not written whole by the first launch that takes them."""
     zeroed: set[str] = set()
     pending = {name for name, b in plan.buffers.items() if not (b.access is AccessMode.READ or b.live_in)}
-    writes: dict[Program, dict[str, list[WholeWrite]]] = {}
+    writes: dict[Program, Forms] = {}
     for step in _run(plan.steps):
         if not pending:
             break
@@ -32,7 +47,7 @@ def zeroed_buffers(plan: PipelinePlan) -> frozenset[str]:
         }
         forms = writes.get(step.program)
         if forms is None:
-            forms = writes[step.program] = whole_writes(step.program)
+            forms = writes[step.program] = forms_of(step.program)
         whole = wholly_written(forms, step.grid, shapes)
         zeroed |= {name for formal, name in formals.items() if name in pending and formal not in whole}
         pending.difference_update(step.buffers)

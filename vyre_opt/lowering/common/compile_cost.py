@@ -17,20 +17,16 @@ from ...ir.ops import OPS
 from ...ir.program import Func, Op, Program
 from ...ir.rewrite import every_op
 from ...ir.types import MAX_VECTOR_LANES, DataType
+from .cost_ceiling import cost_ceiling
 
 __all__ = [
-    "DEFAULT_CEILING",
     "GPU",
     "HOST",
     "CostTable",
     "check_compile_cost",
     "compile_cost",
     "inlined_costs",
-    "set_ceiling",
 ]
-
-DEFAULT_CEILING = 10_000
-"""Ceiling in milliseconds, for a program with the functions that it calls."""
 
 LONG_VECTOR = 8
 """Elements from which on a vector is kept in memory."""
@@ -117,15 +113,6 @@ GPU = CostTable(
 )
 
 
-_ceiling: int | None = DEFAULT_CEILING
-
-
-def set_ceiling(milliseconds: int | None) -> None:
-    """Hold the programs of this process to another ceiling; None for none."""
-    global _ceiling
-    _ceiling = milliseconds
-
-
 def _kind(dtype: DataType) -> str:
     element = dtype.element
     if element.name in ("f16", "bf16"):
@@ -157,19 +144,20 @@ def inlined_costs(
 
 def check_compile_cost(program: Program, funcs: Mapping[str, Func], table: CostTable) -> None:
     """Raises DiagnosticError, at the op that passes the ceiling, for a program that would cost more."""
-    if _ceiling is None:
+    ceiling = cost_ceiling()
+    if ceiling is None:
         return
     total, passing = 0, None
     for op, cost in inlined_costs(program, funcs, table.cost):
         total += cost
-        if passing is None and total > _ceiling * 1000:
+        if passing is None and total > ceiling * 1000:
             passing = op
     if passing is None:
         return
     milliseconds = -(-total // 1000)
     message = (
         f"program @{program.name} would take too long to compile: by estimate its ops cost {milliseconds} ms, and pass the "
-        f"limit cost={_ceiling} here"
+        f"limit cost={ceiling} here"
     )
     help = (
         "do what repeats in a loop, use shorter vectors, or make several programs of it; "

@@ -17,45 +17,25 @@ does not wrap in the narrower type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...analysis.bounds import BoundsProofs
 from ...ir.access_extents import access_extents, is_matrix_access
+from ...ir.open_extents import OpenExtent, flat_buffer, open_extents
 from ...ir.ops import OPS
 from ...ir.program import Block, Buffer, Op, Param, Program, Value
 from ...ir.rewrite import clone
 from ...ir.shapes import has_rows, show_shape
 from ...ir.types import DataType
 
-__all__ = [
-    "OpenExtent",
-    "extent_words",
-    "flat_buffer",
-    "has_strides",
-    "open_extents",
-    "row_major",
-    "shapes_of_words",
-]
+__all__ = ["has_strides", "row_major"]
 
 _I32, _U32, _I64, _BOOL = DataType.I32, DataType.U32, DataType.I64, DataType.BOOL
 
 MAX_NARROW = 1 << 31
 """Elements up to which all indices of a buffer have 31 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenExtent:
-    """A dimension of a buffer, whose extent the program takes as a runtime scalar."""
-
-    buffer: str
-    dimension: int
-
-    @property
-    def param(self) -> str:
-        """Its name; behind those of all texts in alphabetical order, and so the last of a launch's words."""
-        return f"~{self.buffer}.{self.dimension}"
 
 
 def has_strides(program: Program) -> bool:
@@ -64,37 +44,6 @@ def has_strides(program: Program) -> bool:
         is_matrix_access(op) and len(op.indices) > program.buffers[op.attrs["buffer"]].dimensions
         for op in program.walk()
     )
-
-
-def open_extents(program: Program) -> list[OpenExtent]:
-    """The further params of the row-major program, in the order of their words."""
-    extents = [
-        OpenExtent(buffer.name, number)
-        for buffer in program.buffers.values()
-        if buffer.dimensions > 1
-        for number, extent in enumerate(buffer.shape)
-        if extent is None
-    ]
-    return sorted(extents, key=lambda extent: extent.param)
-
-
-def extent_words(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """The words of the open extents by param, for the shapes of the buffers that have several dimensions."""
-    return {extent.param: shapes[extent.buffer][extent.dimension] for extent in open_extents(program)}
-
-
-def shapes_of_words(program: Program, words: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the buffers that have several dimensions; `words`: those of all params of a launch."""
-    extents = open_extents(program)
-    opened = dict(zip(extents, words[len(words) - len(extents) :], strict=True))
-    return {
-        name: tuple(
-            opened[OpenExtent(name, number)] if extent is None else extent
-            for number, extent in enumerate(buffer.shape)
-        )
-        for name, buffer in program.buffers.items()
-        if buffer.dimensions > 1
-    }
 
 
 def row_major(program: Program, bounds: str = "trap") -> Program:
@@ -110,11 +59,6 @@ def row_major(program: Program, bounds: str = "trap") -> Program:
     copy.buffers = {name: flat_buffer(buffer) for name, buffer in program.buffers.items()}
     copy.params = {**program.params, **{e.param: Param(e.param, _I32) for e in open_extents(program)}}
     return copy
-
-
-def flat_buffer(buffer: Buffer) -> Buffer:
-    """The buffer with one dimension."""
-    return buffer if buffer.dimensions == 1 else replace(buffer, shape=(buffer.count,))
 
 
 class _RowMajor:

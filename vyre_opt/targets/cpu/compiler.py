@@ -6,7 +6,8 @@ import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from ...execution.cache.compilations import Compilation, fetch
@@ -16,15 +17,16 @@ from ...execution.cache.store import Store
 from ...execution.dispatcher import ProgramError
 from ...execution.limits import compiling
 from ...ir.diagnostics import DiagnosticError
-from ...ir.program import Module, Program
-from ...lowering.host.abi import ENTRY, HostCode
+from ...ir.program import Module, Op, Program
+from ...lowering.host.abi import ENTRY
 from ...rewriting.core_form import core_form
 from ...worker import import_module
 from . import object_cache
 from .host import Host
 from .linking import LoadedFunction, load
+from .object_code import ObjectCode, RunFacts
 
-__all__ = ["LegalForm", "ObjectCode", "compile_program"]
+__all__ = ["LegalForm", "compile_program", "run_facts"]
 
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
@@ -44,12 +46,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_other_threads)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectCode:
-    host_code: HostCode
-    loaded: LoadedFunction
-
-
 class LegalForm:
     """A program that is compiled.
 
@@ -62,6 +58,20 @@ class LegalForm:
         parts = self.source, self.module
         self.program, self.prints = ir_result(store, "legalize", "cpu", parts, self._legalized)
 
+    @cached_property
+    def records(self) -> str | None:
+        """See `LaunchForm`."""
+        if not any(op.name == "debug_print" for op in self.source.walk()):
+            return None
+        import_module("vyre_opt.lowering.common.print_records")
+        from ...lowering.common.print_records import records_of
+
+        return records_of(self.source)
+
+    def op_at(self, number: int) -> Op:
+        """See `LaunchForm`."""
+        return next(islice(self.program.walk(), number, None))
+
     def _legalized(self) -> tuple[Program, Fingerprints]:
         import_module("vyre_opt.lowering.host.legalization")
         from ...lowering.host.legalization import legal_program
@@ -72,6 +82,19 @@ class LegalForm:
             return legal, fingerprints_of(self.source, self.module)
         except DiagnosticError as error:
             raise ProgramError("limit", error.diagnostics[0]) from None
+
+
+def run_facts(program: Program) -> RunFacts:
+    """What the loops of a program in its legal form show."""
+    import_module(f"{__package__}.loop_analysis")
+    from . import loop_analysis
+
+    return RunFacts(
+        loop_analysis.has_ticket_loop(program),
+        loop_analysis.has_fixed_trip_counts(program),
+        loop_analysis.is_bounded(program),
+        loop_analysis.may_wait(program),
+    )
 
 
 def compile_program(
@@ -128,11 +151,12 @@ def _compile_once(
             with compiling():
                 code = host_code(form.program, specs, host)
                 object_file = compile_object(code.text, host)
-            return object_cache.encode(code, object_file), ObjectCode(code, loaded(object_file))
+            facts = run_facts(form.program)
+            return object_cache.encode(code, facts, object_file), ObjectCode(code, facts, loaded(object_file))
 
         def decode(payload: bytes) -> ObjectCode:
-            code, object_file = object_cache.decode(payload, form.program)
-            return ObjectCode(code, loaded(object_file))
+            code, facts, object_file = object_cache.decode(payload, form.program)
+            return ObjectCode(code, facts, loaded(object_file))
 
         object_code = fetch(
             store,

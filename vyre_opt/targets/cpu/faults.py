@@ -17,24 +17,24 @@ from ...execution.faults import (
 )
 from ...execution.plans.steps import LaunchStep
 from ...ir.access_extents import moved_type
-from ...ir.program import Dim3, Program
+from ...ir.program import Dim3, Op, Program
 
 __all__ = ["error_of"]
 
 
 def error_of(
     program: Program,
+    op: Op,
     record: Sequence[int],
     grid: Dim3,
     counts: Mapping[str, int],
     words: Mapping[str, int],
     step: LaunchStep | None = None,
 ) -> ProgramError:
-    """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `program`: as it was lowered,
-    since the record numbers its ops.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name.
+    """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `program`: as it was lowered; `op`: the one of
+    the record.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name.
     `step`: the launch, if it is one of a plan."""
-    _, number, group, lane, *indices = record
-    op = next(op for position, op in enumerate(program.walk()) if position == number)
+    _, _, group, lane, *indices = record
     workgroup, local = position_in(group, grid), position_in(lane, program.workgroup)
     ids = (workgroup, local) if step is None else step.written_ids(workgroup, local)
     invocation = Invocation(*ids)

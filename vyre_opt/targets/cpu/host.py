@@ -28,13 +28,14 @@ class Host:
     """The machine to compile for: `name` of its CPU and `attributes` (features) as LLVM writes them.
 
     `opt`: LLVM's optimisation level; at 0 no passes over the IR are run, at 1 a few (see `QUICK_PASSES`).
-    `debug_info`: whether code has line tables.
+    `debug_info`: whether code has line tables.  `system`: the triple and the data layout of another machine; None for this one.
     """
 
     name: str
     attributes: str
     opt: int = 3
     debug_info: bool = False
+    system: tuple[str, str] | None = None
 
     @staticmethod
     def this(opt: int = 3, debug_info: bool = False, store: Store | None = None) -> Host:
@@ -54,11 +55,11 @@ class Host:
 
     @property
     def triple(self) -> str:
-        return _names().triple
+        return _names().triple if self.system is None else self.system[0]
 
     @property
     def layout(self) -> str:
-        return _names().layout
+        return _names().layout if self.system is None else self.system[1]
 
     @property
     def features(self) -> SimdFeatures:

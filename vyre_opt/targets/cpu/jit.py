@@ -26,7 +26,11 @@ LINKS_PER_JIT = 64
 def _machine(host: Host, is_jit: bool = True) -> llvm.TargetMachine:
     import llvmlite.binding as llvm
 
-    initialize()
+    if host.system is None:
+        initialize()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(host.triple)
     return target.create_target_machine(
         cpu=host.name,

@@ -11,26 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import floordiv
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...execution import output_memory
 from ...execution.arrays import transient_storage
 from ...execution.dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ...execution.inputs import check_grid, check_inputs, parameters_of
 from ...execution.params import Words
 from ...execution.plans.steps import LaunchStep
-from ...ir.program import Buffer, Dim3, Program
+from ...execution.plans.zeroed import Forms, forms_of_text
+from ...ir.open_extents import shapes_of_words
+from ...ir.program import Buffer, Dim3, Op, Program
 from ...ir.shapes import has_rows
-from ...ir.snapshot import Snapshot
-from ...lowering.common.print_records import records_of
-from . import loop_analysis, threads
-from .compiler import LegalForm, ObjectCode
-from .faults import error_of
+from ...ir.written_elements import wholly_written
+from ...worker import import_module
+from . import threads
+from .object_code import ObjectCode
 
-__all__ = ["CompiledLaunch"]
+__all__ = ["CompiledLaunch", "LaunchForm"]
 
 MAX_GRIDS = 64
 MAX_KEPT_RUNNERS = 8
@@ -40,38 +40,53 @@ MAX_KEPT_BYTES = 1 << 18
 """A runner with more scratch memory than this is not kept."""
 
 
+class LaunchForm(Protocol):
+    """A program in the form that is compiled, `program`, of `source` in core ops.
+
+    `records`: the buffer of what it prints, None if it prints nothing.
+    """
+
+    @property
+    def source(self) -> Program: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def records(self) -> str | None: ...
+
+    def op_at(self, number: int) -> Op:
+        """The op of a number in the order of `program.walk()`, one that may be at fault."""
+
+
 class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
-    `snapshot`: of the program that the caller has, whose legal form is `form`.
+    `is_current()`: whether the program that the caller has, whose form is `form`, and the functions of its module are unchanged.
     `compile`: called for its code when that is first needed.
     `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
     """
 
     def __init__(
         self,
-        form: LegalForm,
-        snapshot: Snapshot,
+        form: LaunchForm,
+        is_current: Callable[[], bool],
         compile: Callable[[], ObjectCode],
         workers: int,
         is_bounded: bool = False,
     ) -> None:
-        self.source, self.program, self.workers = form.source, form.program, workers
+        self.form, self.source, self.program, self.workers = form, form.source, form.program, workers
+        self.is_current = is_current
         self._is_bounded = is_bounded
         self.parameters = parameters_of(self.program)
-        self.records = records_of(self.source)
+        self.records = form.records
         """The buffer of what the program prints, at which each run is followed by a look."""
         self._has_rows = has_rows(self.source)
-        self._snapshot = snapshot
         self._compile = compile
         self._code: _Code | None = None
         self._grids: dict[int, Dim3] = {}
         self._runners: dict[tuple[int, ...], list[threads.GridRunner]] = {}
         """(grid, lengths of the arrays) -> the runners for it that no call is using now."""
-
-    def is_current(self) -> bool:
-        """Whether the program and its module's functions are unchanged."""
-        return self._snapshot.holds()
 
     def __call__(
         self,
@@ -178,14 +193,12 @@ class CompiledLaunch:
             name: (count,) for name, count in zip(names, counts, strict=True)
         }
         if self._has_rows:
-            from ...lowering.common.row_major import shapes_of_words
-
             shapes |= shapes_of_words(self.source, params)
         return wholly_written(self._whole_writes, grid, shapes)
 
     @cached_property
-    def _whole_writes(self) -> dict[str, list[WholeWrite]]:
-        return whole_writes(self.source)
+    def _whole_writes(self) -> Forms:
+        return forms_of_text(self.source)
 
     @property
     def code_arguments(self) -> tuple[int | Buffer, ...]:
@@ -206,7 +219,10 @@ class CompiledLaunch:
         extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
         named = zip(sorted(self.program.params), params, strict=False)
         words = {name: word for name, word in named if isinstance(word, int)}
-        return error_of(self.program, record, grid, extents, words, step)
+        import_module(f"{__package__}.faults")
+        from .faults import error_of
+
+        return error_of(self.program, self.form.op_at(record[1]), record, grid, extents, words, step)
 
     def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
         """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""
@@ -251,7 +267,7 @@ class _Code:
 
     @staticmethod
     def of(program: Program, object_code: ObjectCode, is_bounded: bool) -> _Code:
-        host_code = object_code.host_code
+        host_code, facts = object_code.host_code, object_code.facts
         bound = program.bound_buffers
         indices = {b.name: index for index, b in enumerate(bound)}
         arguments = [program.buffers[name] for name in host_code.buffers]
@@ -268,10 +284,10 @@ class _Code:
                 program.lanes,
                 host_code.scratch_bytes,
                 host_code.whole_grid,
-                loop_analysis.has_ticket_loop(program),
-                loop_analysis.has_fixed_trip_counts(program),
-                is_bounded or loop_analysis.is_bounded(program),
-                loop_analysis.may_wait(program),
+                facts.has_ticket_loop,
+                facts.has_fixed_trip_counts,
+                is_bounded or facts.is_bounded,
+                facts.may_wait,
             ),
         )
 

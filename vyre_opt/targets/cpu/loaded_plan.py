@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...execution import output_memory
 from ...execution.arrays import transient_storage
 from ...execution.dispatcher import BackendError, ProgramError
 from ...execution.plans.call_plan import CallPlan
-from ...execution.plans.host_plan import Rounds, located
+from ...execution.plans.rounds import Rounds, located
 from ...execution.plans.steps import (
     AnyStep,
     HostReadStep,
@@ -29,12 +29,10 @@ from ...execution.plans.steps import (
 from ...execution.plans.storage_layout import ALIGNMENT, storage_layout
 from ...execution.plans.watch import Times, Watch
 from ...execution.row_major import row_major_plan
+from ...ir.program import Module, Program
 from . import threads
 from .launch import CompiledLaunch
 from .launch_sequence import Fault, LaunchSequence, Step
-
-if TYPE_CHECKING:
-    from . import CpuDispatcher
 
 __all__ = ["CpuPlan"]
 
@@ -102,12 +100,24 @@ class _CallState:
         return self.transient_bytes + sum(runner.kept_bytes for runner in self.scratch)
 
 
+class PreparesLaunches(Protocol):
+    """Where a plan has its launches from; `workers`: threads that run them."""
+
+    @property
+    def workers(self) -> int: ...
+
+    def prepared(
+        self, program: Program, module: Module | None = None, *, is_unchanged: bool = False
+    ) -> CompiledLaunch:
+        """See `CpuDispatcher.prepared`."""
+
+
 class CpuPlan:
     """See `vyre_opt.execution.plans.call_plan.Loaded`.  Several threads may run it at the same time."""
 
     piece_bytes, pieces, kept_bytes = 0, (), 0
 
-    def __init__(self, dispatcher: CpuDispatcher, call: CallPlan) -> None:
+    def __init__(self, dispatcher: PreparesLaunches, call: CallPlan) -> None:
         plan = self._plan = row_major_plan(call.plan)
         self._reads = call.reads
         self._workers, self._slots = dispatcher.workers, call.slots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ...execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
@@ -13,6 +14,7 @@ from ...lowering.host.abi import HostCode
 from ...worker import import_module
 from .host import Host
 from .linking import NO_ADDRESSES, Library, link
+from .object_code import RunFacts
 
 __all__ = ["decode", "encode", "key_of", "link_text"]
 
@@ -59,18 +61,19 @@ def _target(host: Host) -> tuple[str, str, Host]:
     return "cpu", host.triple, host
 
 
-def encode(code: HostCode, object_file: bytes) -> bytes:
+def encode(code: HostCode, run: RunFacts, object_file: bytes) -> bytes:
     """An entry.  It does not hold the LLVM IR."""
     facts = {
         "buffers": code.buffers,
         "written": sorted(code.written),
         "scratch_bytes": code.scratch_bytes,
         "whole_grid": code.whole_grid,
+        "run": asdict(run),
     }
     return pack_parts(facts, object_file)
 
 
-def decode(payload: bytes, program: Program) -> tuple[HostCode, bytes]:
+def decode(payload: bytes, program: Program) -> tuple[HostCode, RunFacts, bytes]:
     """Raises ValueError, KeyError, TypeError or RecursionError for what `encode` did not write for the program."""
     facts, object_file = unpack_parts(payload)
     buffers, written = facts["buffers"], facts["written"]
@@ -82,4 +85,7 @@ def decode(payload: bytes, program: Program) -> tuple[HostCode, bytes]:
         raise ValueError("what an entry writes is a list of buffers")
     if type(scratch_bytes) is not int or not 0 <= scratch_bytes < 1 << 40 or type(whole_grid) is not bool:
         raise ValueError("an entry has a number of bytes and a truth value")
-    return HostCode("", tuple(buffers), frozenset(written), scratch_bytes, whole_grid), object_file
+    run = RunFacts(**facts["run"])
+    if not all(type(value) is bool for value in asdict(run).values()):
+        raise ValueError("what an entry says of runs are truth values")
+    return HostCode("", tuple(buffers), frozenset(written), scratch_bytes, whole_grid), run, object_file

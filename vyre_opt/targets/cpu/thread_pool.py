@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...execution import output_memory
-from ...execution.cache.store import default_store
 from ...execution.processors import MAX_THREADS, available
+from ...linker import library
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
-from . import object_cache
-from .host import Host
+from ...worker import import_module
 from .linking import LoadedFunction
 from .thread_pool_ir import (
     ARGS,
@@ -51,8 +50,6 @@ from .thread_pool_ir import (
     STRIDE,
     WORKERS_ONLY,
     YIELD,
-    linux_ir,
-    worker_ir,
 )
 
 if TYPE_CHECKING:
@@ -252,17 +249,26 @@ _libraries: list[Any] = []
 _LOCK = threading.Lock()
 
 
+def use_code(object_file: bytes) -> None:
+    """Take the pool's machine code from an object file, where this process has none yet; see `thread_pool_code`.  Raises LinkError."""
+    with _LOCK:
+        if not _libraries:
+            _libraries.append(library.link(object_file, _symbols()))
+
+
 def _library() -> Any:
     """The pool's machine code: addresses by symbol.  It is never unloaded, since threads are running in it."""
     with _LOCK:
         if not _libraries:
-            store = default_store()
-            host = Host.this(1, store=store)
-            text, symbols = worker_ir(host.triple, host.layout), _WORK_SYMBOLS
-            if sys.platform == "linux":
-                text, symbols = text + linux_ir(host.triple), (*_WORK_SYMBOLS, *_LINUX_SYMBOLS)
-            _libraries.append(object_cache.link_text(text, host, store, symbols))
+            import_module(f"{__package__}.thread_pool_code")
+            from .thread_pool_code import linked
+
+            _libraries.append(linked(_symbols()))
         return _libraries[0]
+
+
+def _symbols() -> tuple[str, ...]:
+    return (*_WORK_SYMBOLS, *_LINUX_SYMBOLS) if sys.platform == "linux" else _WORK_SYMBOLS
 
 
 def _function(symbol: str, parameters: int) -> Callable[..., int]:

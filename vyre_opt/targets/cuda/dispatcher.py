@@ -16,9 +16,9 @@ from ...execution.planned_dispatch import planned_dispatch
 from ...execution.row_major import argument_shapes
 from ...execution.target import Target, unusual, wants_debug_info
 from ...execution.variables import value_of
+from ...ir.open_extents import extent_words, flat_buffer
 from ...ir.program import Dim3, Module, Program
 from ...ir.shapes import has_rows
-from ...lowering.common.row_major import extent_words, flat_buffer
 from ...lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ...lowering.nvptx.targets import TargetError, parse_version, show
 from ...observers import is_profiler_attached

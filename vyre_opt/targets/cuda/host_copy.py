@@ -13,7 +13,7 @@ from ...ir.program import Program
 from ...ir.types import DataType
 
 if TYPE_CHECKING:
-    from ..cpu import CpuDispatcher
+    from ..cpu.dispatcher import CpuDispatcher
 
 __all__ = ["copy_bytes"]
 

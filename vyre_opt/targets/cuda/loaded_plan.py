@@ -13,7 +13,7 @@ from functools import partial
 
 from ...execution.dispatcher import BackendError
 from ...execution.plans.call_plan import CallPlan
-from ...execution.plans.host_plan import located
+from ...execution.plans.rounds import located
 from ...execution.plans.steps import LaunchStep, PipelinePlan
 from ...execution.plans.watch import Watch
 from ...execution.row_major import row_major_plan

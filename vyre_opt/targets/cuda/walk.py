@@ -17,7 +17,7 @@ from typing import Any
 
 from ...execution.dispatcher import BackendError, BadLaunch
 from ...execution.plans.call_plan import CallPlan
-from ...execution.plans.host_plan import located
+from ...execution.plans.rounds import located
 from ...execution.plans.steps import HostReadStep, LaunchStep, steps_of
 from ...execution.plans.watch import Watch, label_of
 from ...execution.row_major import row_major_plan

@@ -56,9 +56,9 @@ _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
 
 def encoder_of(owner: str, param: Param) -> Encoder:
     """What makes a word of a number.  Raises BadInputs for what the type does not hold."""
-    from ..execution.arrays import encode_spec
-    from ..execution.dispatcher import BadInputs
-    from ..execution.params import word
+    from .arrays import encode_spec
+    from .dispatcher import BadInputs
+    from .params import word
 
     dtype = param.dtype
 

@@ -1,0 +1,9 @@
+"""Kernels that vyre-opt has compiled into packs, for machines without the compiler.
+
+import vyre_packs
+vyre_packs.load("kernels.vyrepack")["scale"][grid](x, y)
+"""
+
+from .packs import PackError, load
+
+__all__ = ["PackError", "load"]

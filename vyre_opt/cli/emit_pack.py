@@ -1,0 +1,45 @@
+"""`--emit=pack`: the pipelines and programs of a text, compiled into a file for machines without the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..execution.dispatcher import BadInputs
+from ..ir.diagnostics import DiagnosticError, Source
+from ..ir.verifier import verify
+from ..mlir.file_kind import parse_either
+from ..packing.packer import packed
+from ..specialization.binding import bind
+from . import errors
+from .errors import ToolError
+from .text_files import write_file
+
+if TYPE_CHECKING:
+    from ..ir.program import Module
+
+__all__ = ["write_pack"]
+
+
+def write_pack(
+    text: str, name: str, output: str, target: str | None, passes: Sequence[str], specs: Any
+) -> int:
+    """Compile a text and write the pack.  Raises DiagnosticError for a text that is wrong, ToolError for what is not packed."""
+    module = _module(text, name, specs)
+    try:
+        content = packed([module], target or "cpu", passes=",".join(passes) or None)
+    except BadInputs as error:
+        raise ToolError(str(error)) from None
+    write_file(content, output)
+    return 0
+
+
+def _module(text: str, name: str, specs: Any) -> Module:
+    module = parse_either(Source(text, name))
+    diagnostics = verify(module)
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        raise DiagnosticError(diagnostics)
+    errors.print_diagnostics(diagnostics, errors.use_color("auto"))
+    if specs:
+        bind(module, specs)
+    return module

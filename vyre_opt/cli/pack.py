@@ -1,0 +1,138 @@
+"""vyre-pack: shows, checks, compares, merges and signs packs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+
+from ..pack_files import compare, trust
+from ..pack_files.format import Pack, PackError, read_pack
+from . import errors
+from .command import CommandGroup, common_options
+from .text_files import write_file
+
+__all__ = ["command", "main"]
+
+EPILOG = """\
+`vyre-opt kernels.vyre --emit=pack -o kernels.vyrepack` and vyre_opt.pack write packs; vyre_opt.packs.load runs them.
+"""
+
+FILE = click.Path()
+
+
+@click.group(
+    "vyre-pack",
+    cls=CommandGroup,
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"max_content_width": 100},
+)
+@common_options("vyre-pack")
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """Show, check, compare, merge and sign packs of compiled kernels.  Nothing of a pack is run."""
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("give a command: list, verify, diff, merge or sign", ctx)
+    return 0
+
+
+def _told(function: Callable[..., int]) -> Callable[..., int]:
+    """The function, whose PackErrors are told as errors of the tool."""
+
+    @wraps(function)
+    def told(*args: Any, **kwargs: Any) -> int:
+        try:
+            return function(*args, **kwargs)
+        except PackError as error:
+            raise errors.ToolError(str(error)) from None
+
+    return told
+
+
+def _read(path: str) -> Pack:
+    try:
+        return read_pack(path)
+    except OSError as error:
+        raise errors.ToolError(f"cannot read {path}: {error.strerror}") from None
+
+
+@command.command("list")
+@click.argument("file", type=FILE)
+@_told
+def list_parts(file: str) -> int:
+    """Show the parts of FILE, and what they are."""
+    pack = _read(file)
+    lines = [f"digest   {pack.digest}"]
+    if pack.signature is not None:
+        lines.append(f"signed   {trust.KEY_PREFIX}{pack.signature.key.hex()}")
+    lines += [f"{name:8} {value}" for name, value in sorted(pack.about.items())]
+    for name in pack.names():
+        about = "".join(f" {key}={value}" for key, value in sorted(pack.about_part(name).items()) if value)
+        lines.append(f"{pack.kind(name):11} {pack.size(name):9} {name}{about}")
+    errors.write_stdout("\n".join(lines) + "\n")
+    return 0
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--trusted", multiple=True, metavar="DIGEST|ed25519:KEY", help="Accept this pack or this key alone."
+)
+@_told
+def verify(file: str, trusted: tuple[str, ...]) -> int:
+    """Check every byte of FILE, and whom it is by."""
+    pack = _read(file)
+    pack.check()
+    if trusted:
+        trust.check_trust(pack, trusted)
+    whom = "trusted" if trusted else "by whoever wrote it: no --trusted is given"
+    errors.write_stdout(f"{file}: {len(pack.names())} parts are whole; {whom}\ndigest {pack.digest}\n")
+    return 0
+
+
+@command.command()
+@click.argument("one", type=FILE)
+@click.argument("other", type=FILE)
+@_told
+def diff(one: str, other: str) -> int:
+    """Show the parts in which two packs differ; exit code 1 if any do."""
+    lines = compare.differences(_read(one), _read(other))
+    errors.write_stdout("".join(f"{line}\n" for line in lines))
+    return int(bool(lines))
+
+
+@command.command()
+@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="Write here.")
+@_told
+def merge(files: tuple[str, ...], output: str) -> int:
+    """Write one pack of all parts of FILES."""
+    write_file(compare.merged([_read(file) for file in files]), output)
+    return 0
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--key", type=FILE, required=True, metavar="FILE", help="The 32 bytes of an Ed25519 private key."
+)
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="Write here.")
+@_told
+def sign(file: str, key: str, output: str) -> int:
+    """Write FILE with a signature, and show the key that trusted= takes."""
+    try:
+        with open(key, "rb") as opened:
+            private = opened.read(64)
+    except OSError as error:
+        raise errors.ToolError(f"cannot read {key}: {error.strerror}") from None
+    write_file(trust.signed(_read(file), private), output)
+    errors.write_stdout(f"{trust.public_key(private)}\n")
+    return 0
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The entry point of the vyre-pack script."""
+    return errors.run_tool(command, args)

@@ -1,0 +1,156 @@
+"""`pack`: functions, compiled for some processors, in one file.
+
+kernels, pipelines of Python     called in place, as they are
+texts, files, modules            each of their pipelines and programs, called as what `vyre_opt.compile` returns
+vyre_opt.kernels.softmax, ...    functions on arrays, for the shapes that are named
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..driver.compile import module_of
+from ..driver.pass_pipeline import Passes
+from ..execution.dispatcher import BadInputs
+from ..ir.pipeline import Pipeline
+from ..ir.program import Module, Program
+from ..lang.functions import Kernel
+from ..lang.pipelines import PipelineFunction
+from ..lang.translated_function import TranslatedFunction
+from ..lowering.nvptx.targets import GPUS
+from ..pack_files.format import Pack, Part, canonical, pack_bytes
+from ..packs.ir_data import Encoder
+from ..packs.target import ABI
+from ..rewriting.cloning import copy_for
+from .array_functions import is_array_function, name_of
+from .code import pool_parts
+from .functions import FunctionPacker, Shapes
+from .processors import LEVELS
+
+__all__ = ["pack", "packed", "targets_of"]
+
+CPU = "cpu"
+
+
+def pack(
+    path: str | os.PathLike[str],
+    functions: Iterable[Any],
+    targets: str | Sequence[str] = CPU,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    passes: Passes = "default",
+    opt: int = 3,
+) -> str:
+    """Write a pack, and return its digest, which `trusted=` of `vyre_opt.packs.load` takes.
+
+    `functions`: kernels and pipelines of Python; texts, paths and modules, whose pipelines and programs are packed.
+    `targets`: "cpu" for all processors, or some of them ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), and GPUs ("sm_90").
+    `shapes`: by function, calls to have code of their own for: arrays by name, or in order, of which shapes and types alone count.
+    `passes`: of texts; kernels and pipelines have their own.  `opt`: the level of LLVM's optimiser.
+
+    The same functions give the same bytes.  Raises BadInputs for what cannot be packed, DiagnosticError for a text that is wrong.
+    """
+    content = packed(functions, targets, shapes, passes=passes, opt=opt)
+    _write(Path(path), content)
+    return Pack(content, str(path)).digest
+
+
+def packed(
+    functions: Iterable[Any],
+    targets: str | Sequence[str] = CPU,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    passes: Passes = "default",
+    opt: int = 3,
+) -> bytes:
+    """The file that `pack` writes."""
+    levels, gpus = targets_of(targets)
+    wanted = _calls(shapes or {})
+    packer = FunctionPacker(Encoder(), levels, gpus, opt)
+    for function in functions:
+        if is_array_function(function):
+            name = name_of(function)
+            packer.add_array_function(function, name, wanted.get(name, ()))
+        elif isinstance(function, TranslatedFunction):
+            _add_translated(packer, function, wanted)
+        else:
+            _add_module(packer, module_of(function), passes, wanted)
+    unknown = sorted(wanted.keys() - packer.names)
+    if unknown:
+        raise BadInputs(
+            f"shapes[{unknown[0]!r}] is of no function here; there are {', '.join(sorted(packer.names))}"
+        )
+    if not packer.names:
+        raise BadInputs("there is nothing to pack: pass kernels, pipelines, texts or files")
+    parts = [*packer.parts.values(), *pool_parts(levels), *_source_parts(packer.encoder)]
+    return pack_bytes(parts, {"abi": ABI, "made_by": f"vyre-opt {__version__}"})
+
+
+def targets_of(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
+    """The processors and the GPUs.  Raises BadInputs."""
+    named = targets.replace(",", " ").split() if isinstance(targets, str) else list(targets)
+    levels = [
+        level for name in named for level in (LEVELS if name == CPU else [name] if name in LEVELS else [])
+    ]
+    gpus = [name for name in named if name in GPUS]
+    unknown = [name for name in named if name not in (CPU, *LEVELS, *GPUS)]
+    if unknown or not named:
+        known = f"{CPU}, {', '.join(LEVELS)}, and GPUs such as sm_90"
+        raise BadInputs(
+            f"{unknown[0]} is no target of a pack; they are {known}" if unknown else f"name a target: {known}"
+        )
+    return list(dict.fromkeys(levels)), list(dict.fromkeys(gpus))
+
+
+def _calls(shapes: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """By function, the arguments of calls."""
+    for name, calls in shapes.items():
+        if not isinstance(calls, (list, tuple)) or not all(
+            isinstance(c, (list, tuple, Mapping)) for c in calls
+        ):
+            raise BadInputs(f"shapes[{name!r}] is a list of calls, each with its arrays in order or by name")
+    return {name: list(calls) for name, calls in shapes.items()}
+
+
+def _add_translated(
+    packer: FunctionPacker, function: TranslatedFunction, wanted: Mapping[str, Shapes]
+) -> None:
+    name = function.function.__name__
+    chosen = function.call_options
+    parameters = inspect.signature(function.function).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+    if not all(type(value) in (bool, int, float) for value in defaults.values()):
+        raise BadInputs(f"{name}: defaults of packed functions are numbers")
+    assert isinstance(function, (Kernel, PipelineFunction))
+    call = {"arguments": function.parameters, "defaults": defaults}
+    packer.add(name, function.module, chosen.passes, wanted.get(name, ()), call)
+
+
+def _add_module(packer: FunctionPacker, module: Module, passes: Passes, wanted: Mapping[str, Shapes]) -> None:
+    call: dict[str, Any] = {"arguments": None, "defaults": {}}
+    items: list[Pipeline | Program] = [*module.pipelines.values(), *module.programs.values()]
+    for item in items:
+        packer.add(item.name, copy_for(module, item), passes, wanted.get(item.name, ()), call)
+
+
+def _source_parts(encoder: Encoder) -> list[Part]:
+    texts = [
+        Part(f"sources/{number}", "source", source.text.encode("utf-8", "surrogatepass"))
+        for number, source in enumerate(encoder.sources)
+    ]
+    return [*texts, Part("sources", "sources", canonical(encoder.source_rows()))]
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write beside the target and rename, so that no reader sees a half."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

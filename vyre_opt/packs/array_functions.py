@@ -1,0 +1,160 @@
+"""Functions on arrays of a pack, such as `vyre_opt.kernels.softmax`: a call for each set of shapes and types they were packed for.
+
+The pack has what each call comes to, with all its numbers (see `vyre_opt.kernels.call`); what is done with it is the compiler's own
+`PlannedFunction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..driver.operands import as_u32
+from ..driver.planned_function import PlannedFunction, take_array
+from ..execution.array_backend import ArrayBackend, Operand
+from ..ir.tracebacks import CallTypeError
+from ..kernels.call import (
+    Call,
+    CopiedInput,
+    CopyOfInput,
+    EmptyResult,
+    InputSlice,
+    KernelCall,
+    OutputAlloc,
+    ScratchArgument,
+    Steps,
+)
+from ..pack_files.format import canonical
+from .ir_data import Decoder, Encoder
+from .target import PackedTarget
+
+__all__ = ["PackedArrayFunction", "encoded_call", "flat"]
+
+Row = Mapping[str, Any]
+
+
+class PackedArrayFunction:
+    """A function on arrays of a pack: `function(x, out=None)`, with the options that it was packed with."""
+
+    def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
+        self._name, self._calls = row["name"], row["calls"]
+        self._target, self._decoder = target, decoder
+        take = as_u32 if row["take"] == "u32" else take_array
+        self._function = PlannedFunction(self._name, self._plan, take)
+
+    def __repr__(self) -> str:
+        return f"<packed function {self._name}>"
+
+    def __call__(self, *args: Any, out: Any = None, **options: Any) -> Any:
+        """The result, or `out` with it.  Raises BadInputs for arrays, or options, that it was not packed for."""
+        arrays = flat(args)
+        named = [each["names"] for each in self._calls if len(each["names"]) == len(arrays)]
+        if not named:
+            counts = sorted({len(each["names"]) for each in self._calls})
+            raise CallTypeError(
+                f"{self._name}() takes {' or '.join(map(str, counts))} arrays, not {len(arrays)}"
+            )
+        return self._function(arrays, named[0], self._target, out, canonical(options).decode())
+
+    def _plan(self, backend: ArrayBackend, operands: Sequence[Operand], options: str) -> Call | Steps:
+        """What a call comes to.  Raises ValueError for one that is not packed."""
+        own = [[list(operand.shape), operand.kind] for operand in operands]
+        for row in self._calls:
+            if row["operands"] == own and canonical(row["options"]).decode() == options:
+                return _call(row["call"], self._target, self._decoder)
+        packed = " or ".join(
+            _shown(row["operands"], canonical(row["options"]).decode()) for row in self._calls
+        )
+        raise ValueError(
+            f"{self._name} is packed for {packed}, and this call has {_shown(own, options)}; pack it for these, too"
+        )
+
+
+def flat(args: Sequence[Any]) -> list[Any]:
+    """The arrays of arguments, some of which may be lists of arrays."""
+    arrays: list[Any] = []
+    for arg in args:
+        is_listed = isinstance(arg, (list, tuple)) and bool(arg) and hasattr(arg[0], "shape")
+        arrays += arg if is_listed else [arg]
+    return arrays
+
+
+def _shown(operands: Sequence[Any], options: str) -> str:
+    text = ", ".join(f"{kind}{shape}" for shape, kind in operands)
+    return text if options == "{}" else f"{text} with {options}"
+
+
+def encoded_call(call: Call | Steps, encoder: Encoder, key_of: Any) -> dict[str, Any]:
+    """A call as plain values; `key_of(kernel_call)`: the part of its program."""
+    if isinstance(call, Steps):
+        steps = [
+            {
+                "call": encoded_call(each, encoder, key_of),
+                "inputs": [k if isinstance(k, int) else [k.input, k.start, k.stop] for k in inputs],
+            }
+            for each, inputs in call.steps
+        ]
+        return {"kind": "steps", "steps": steps}
+    if isinstance(call, EmptyResult):
+        return {"kind": "empty", "like": call.like, "shape": list(call.shape), "type": call.kind}
+    if isinstance(call, CopyOfInput):
+        return {"kind": "copy", "like": call.like}
+    return {
+        "arguments": [_encoded_argument(each, encoder) for each in call.arguments],
+        "clears": call.clears,
+        "grid": call.grid if isinstance(call.grid, int) else list(call.grid),
+        "kind": "launch",
+        "like": call.like,
+        "program": key_of(call),
+        "shape": None if call.shape is None else list(call.shape),
+        "words": list(call.words),
+    }
+
+
+def _encoded_argument(argument: Any, encoder: Encoder) -> Any:
+    if isinstance(argument, OutputAlloc):
+        return {"count": argument.count, "shape": list(argument.shape)}
+    if isinstance(argument, ScratchArgument):
+        return {"count": argument.count, "type": encoder.dtype(argument.dtype), "zeroed": argument.is_zeroed}
+    if isinstance(argument, CopiedInput):
+        return {"copied": argument.input, "result": argument.is_result}
+    return argument
+
+
+def _call(row: Row, target: PackedTarget, decoder: Decoder) -> Call | Steps:
+    if row["kind"] == "steps":
+        return Steps(tuple((_launch(each["call"], target, decoder), _inputs(each)) for each in row["steps"]))
+    if row["kind"] == "empty":
+        return EmptyResult(tuple(row["shape"]), row["like"], row["type"])
+    if row["kind"] == "copy":
+        return CopyOfInput(row["like"])
+    return _launch(row, target, decoder)
+
+
+def _inputs(row: Row) -> tuple[int | InputSlice, ...]:
+    return tuple(k if isinstance(k, int) else InputSlice(*k) for k in row["inputs"])
+
+
+def _launch(row: Row, target: PackedTarget, decoder: Decoder) -> KernelCall:
+    program = target.program(row["program"]["key"]).source
+    target.set_forms(program, row["program"]["whole_writes"])
+    grid = row["grid"]
+    return KernelCall(
+        program,
+        grid if isinstance(grid, int) else tuple(grid),
+        tuple(_argument(each, decoder) for each in row["arguments"]),
+        None if row["shape"] is None else tuple(row["shape"]),
+        row["like"],
+        clears=row["clears"],
+        words=tuple(row["words"]),
+    )
+
+
+def _argument(value: Any, decoder: Decoder) -> int | OutputAlloc | ScratchArgument | CopiedInput:
+    if isinstance(value, int):
+        return value
+    if "copied" in value:
+        return CopiedInput(value["copied"], value["result"])
+    if "type" in value:
+        return ScratchArgument(value["count"], decoder.dtype(value["type"]), value["zeroed"])
+    return OutputAlloc(value["count"], tuple(value["shape"]))

@@ -1,0 +1,312 @@
+"""Declarations of programs and pipelines as plain values, and back.
+
+Of a program's body there are the ops alone that a run may find at fault, and those that take a length: a program from a pack is run,
+and never compiled.  docs/packs.md has each form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..ir.diagnostics import Location, Source
+from ..ir.grids import Extent, GridCall
+from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
+from ..ir.program import AccessMode, Block, Buffer, Op, Param, Program, Value
+from ..ir.spelling import PYTHON, VYRE
+from ..ir.types import DataType
+from ..ir.written_elements import WholeWrite, WrittenDimension
+
+__all__ = ["Encoder", "Decoder", "Unpackable"]
+
+_SPELLINGS = {"vyre": VYRE, "python": PYTHON}
+_FAULTING = ("trap", "assert", "check_bounds", "for")
+_ATTRIBUTES = ("access", "buffer", "covers", "dimension", "edge", "layout", "message", "of", "shape")
+"""The attributes that messages of faults take."""
+
+
+class Unpackable(ValueError):
+    """What has no form in a pack."""
+
+
+class Encoder:
+    """`sources`: the texts that places are in, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def source_rows(self) -> list[dict[str, Any]]:
+        """What places need of each source beside its text."""
+        return [
+            {
+                "column": source.first_column,
+                "line": source.first_line,
+                "name": source.name,
+                "spelling": source.spelling.name.lower(),
+            }
+            for source in self.sources
+        ]
+
+    def place(self, loc: Location | None) -> list[int] | None:
+        if loc is None:
+            return None
+        source = loc.source
+        key = source.name, source.text, source.first_line, source.first_column, source.spelling.name
+        number = self._numbers.setdefault(key, len(self.sources))
+        if number == len(self.sources):
+            self.sources.append(source)
+        return [number, loc.start, loc.end]
+
+    def dtype(self, dtype: DataType) -> Any:
+        if dtype is DataType.TF32:
+            return "tf32"
+        if dtype.is_open:
+            raise Unpackable(f"the type {dtype} is open")
+        params = [self.dtype(each) if isinstance(each, DataType) else each for each in dtype.params]
+        return [dtype.name.partition("<")[0], *params] if params else dtype.name
+
+    def extent(self, extent: Any) -> Any:
+        return [extent.name, *map(self.extent, extent.args)] if isinstance(extent, GridCall) else extent
+
+    def buffer(self, buffer: Buffer) -> dict[str, Any]:
+        return {
+            "access": buffer.access and str(buffer.access),
+            "binding": buffer.binding,
+            "live_in": buffer.live_in,
+            "live_out": buffer.live_out,
+            "name": buffer.name,
+            "place": self.place(buffer.loc),
+            "shape": list(buffer.shape),
+            "sizes": [self.extent(size) for size in buffer.sizes],
+            "type": self.dtype(buffer.dtype),
+        }
+
+    def param(self, param: Param) -> dict[str, Any]:
+        return {
+            "default": None if param.default is None else int(param.default),
+            "name": param.name,
+            "place": self.place(param.loc),
+            "type": self.dtype(param.dtype),
+        }
+
+    def program(self, program: Program) -> dict[str, Any]:
+        """Without its ops."""
+        return {
+            "buffers": [self.buffer(buffer) for buffer in program.buffers.values()],
+            "grid": program.grid and list(program.grid),
+            "name": program.name,
+            "params": [self.param(param) for param in program.params.values()],
+            "place": self.place(program.loc),
+            "workgroup": list(program.workgroup),
+        }
+
+    def declared(self, program: Program, forms: Mapping[str, Sequence[WholeWrite]]) -> dict[str, Any]:
+        """What plans ask of a program: its declarations, the lengths that it takes, and what it writes whole."""
+        lengths = {
+            op.attrs["buffer"]: op
+            for op in program.walk()
+            if op.name == "len" and (op.result.type.bits or 0) <= 32
+        }
+        return {
+            "declared": self.program(program),
+            "lengths": [self.op(op) for op in lengths.values()],
+            "whole_writes": self.whole_writes(forms),
+        }
+
+    def faults(self, program: Program) -> list[Any]:
+        """The ops that may be at fault, each with its number in the program."""
+        return [
+            [number, self.op(op)]
+            for number, op in enumerate(program.walk())
+            if op.name in _FAULTING or ("buffer" in op.attrs and op.name != "len")
+        ]
+
+    def op(self, op: Op) -> dict[str, Any]:
+        attributes = {
+            name: {"op": self.op(value)} if isinstance(value, Op) else value
+            for name, value in op.attrs.items()
+            if name in _ATTRIBUTES
+        }
+        return {
+            "attributes": attributes,
+            "name": op.name,
+            "operands": [self.dtype(value.type) for value in op.operands],
+            "place": self.place(op.loc),
+            "results": [self.dtype(value.type) for value in op.results],
+        }
+
+    def whole_writes(self, forms: Mapping[str, Sequence[WholeWrite]]) -> dict[str, Any]:
+        return {
+            name: [
+                [
+                    {
+                        "axis": dimension.axis,
+                        "bounds": sorted(
+                            (list(b) if isinstance(b, tuple) else b for b in dimension.bounds), key=repr
+                        ),
+                        "invocations": dimension.invocations,
+                    }
+                    for dimension in form.dimensions
+                ]
+                for form in each
+            ]
+            for name, each in forms.items()
+        }
+
+    def pipeline(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Raises Unpackable for stages of named kernels."""
+        return {
+            "buffers": [self.buffer(buffer) for buffer in pipeline.buffers.values()],
+            "name": pipeline.name,
+            "params": [self.param(param) for param in pipeline.params.values()],
+            "place": self.place(pipeline.loc),
+            "stages": [self.stage(stage) for stage in pipeline.stages],
+        }
+
+    def stage(self, stage: Stage) -> dict[str, Any]:
+        if isinstance(stage, Repeat):
+            stages = [self.stage(each) for each in stage.stages]
+            return {"place": self.place(stage.loc), "stages": stages, "times": stage.times}
+        if isinstance(stage, HostRead):
+            return {"place": self.place(stage.loc), "read": stage.buffer}
+        if not isinstance(stage, Launch):
+            raise Unpackable("its launches depend on the lengths of a call")
+        return {
+            "buffers": list(stage.buffers),
+            "grid": [self.extent(extent) for extent in stage.grid],
+            "params": {
+                name: value if isinstance(value, str) else list(value) for name, value in stage.params.items()
+            },
+            "place": self.place(stage.loc),
+            "program": stage.program,
+        }
+
+
+class _LateBlock(Block):
+    """A body whose ops are made for each walk, since few calls ask for them."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Iterable[Op]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def walk(self) -> Iterator[Op]:
+        yield from self._make()
+
+
+class Decoder:
+    """`sources`: the texts that places are in."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], text_of: Callable[[int], str]) -> None:
+        """`rows`: see `Encoder.source_rows`; `text_of`: the text of a source, by its number."""
+        self.sources = [
+            Source(text_of(number), row["name"], row["line"], _SPELLINGS[row["spelling"]], row["column"])
+            for number, row in enumerate(rows)
+        ]
+
+    def place(self, place: Sequence[int] | None) -> Location | None:
+        return None if place is None else Location(self.sources[place[0]], place[1], place[2])
+
+    def dtype(self, dtype: Any) -> DataType:
+        if dtype == "tf32":
+            return DataType.TF32
+        if isinstance(dtype, str):
+            return DataType.of(dtype)
+        name, *params = dtype
+        uses = ("a", "b", "acc")  # of a matrix, and no types
+        return DataType.of(name, *(p if isinstance(p, int) or p in uses else self.dtype(p) for p in params))
+
+    def extent(self, extent: Any) -> Extent:
+        if isinstance(extent, int):
+            return extent
+        name, *args = extent
+        return GridCall(name, tuple(arg if isinstance(arg, str) else self.extent(arg) for arg in args))
+
+    def buffer(self, row: Mapping[str, Any]) -> Buffer:
+        return Buffer(
+            row["name"],
+            self.dtype(row["type"]),
+            row["shape"],
+            row["access"] and AccessMode(row["access"]),
+            row["binding"],
+            row["live_in"],
+            row["live_out"],
+            self.place(row["place"]),
+            sizes=tuple(None if size is None else self.extent(size) for size in row["sizes"]),
+        )
+
+    def buffers(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Buffer]:
+        return {row["name"]: self.buffer(row) for row in rows}
+
+    def params(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Param]:
+        return {
+            row["name"]: Param(row["name"], self.dtype(row["type"]), row["default"], self.place(row["place"]))
+            for row in rows
+        }
+
+    def program(self, row: Mapping[str, Any]) -> Program:
+        """The declarations of a program."""
+        x, y, z = row["workgroup"]
+        grid = row["grid"] and (row["grid"][0], row["grid"][1], row["grid"][2])
+        buffers, params = self.buffers(row["buffers"]), self.params(row["params"])
+        return Program(
+            row["name"], (x, y, z), grid, buffers=buffers, params=params, loc=self.place(row["place"])
+        )
+
+    def body(self, rows: Sequence[Mapping[str, Any]]) -> Block:
+        """A body of ops, which are made when somebody asks for them."""
+        return _LateBlock(lambda: map(self.op, rows))
+
+    def op(self, row: Mapping[str, Any]) -> Op:
+        attributes = {name: self._attribute(value) for name, value in row["attributes"].items()}
+        operands = tuple(Value("", self.dtype(dtype)) for dtype in row["operands"])
+        results = tuple(Value("", self.dtype(dtype)) for dtype in row["results"])
+        return Op(_definition(row["name"]), operands, results, attributes, (), self.place(row["place"]))
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self.op(value["op"])
+        return tuple(value) if isinstance(value, list) else value
+
+    def whole_writes(self, row: Mapping[str, Any]) -> dict[str, list[WholeWrite]]:
+        return {name: [self._whole_write(form) for form in forms] for name, forms in row.items()}
+
+    def _whole_write(self, form: Iterable[Mapping[str, Any]]) -> WholeWrite:
+        return WholeWrite(
+            tuple(
+                WrittenDimension(
+                    each["axis"],
+                    frozenset(b if isinstance(b, int) else (b[0], b[1]) for b in each["bounds"]),
+                    each["invocations"],
+                )
+                for each in form
+            )
+        )
+
+    def pipeline(self, row: Mapping[str, Any]) -> Pipeline:
+        return Pipeline(
+            row["name"],
+            buffers=self.buffers(row["buffers"]),
+            params=self.params(row["params"]),
+            stages=[self.stage(stage) for stage in row["stages"]],
+            loc=self.place(row["place"]),
+        )
+
+    def stage(self, row: Mapping[str, Any]) -> Stage:
+        loc = self.place(row["place"])
+        if "stages" in row:
+            return Repeat(row["times"], [self.stage(stage) for stage in row["stages"]], loc)
+        if "read" in row:
+            return HostRead(row["read"], loc)
+        x, y, z = map(self.extent, row["grid"])
+        params = {n: v if isinstance(v, str) else (v[0], v[1]) for n, v in row["params"].items()}
+        return Launch(row["program"], (x, y, z), tuple(row["buffers"]), loc, params=params)
+
+
+def _definition(name: str) -> Any:
+    from ..ir.lowered_ops import LOWERED_OPS
+    from ..ir.ops import OPS
+
+    return OPS.get(name) or LOWERED_OPS[name]

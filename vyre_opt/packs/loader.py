@@ -1,0 +1,163 @@
+"""Packs that are loaded: their functions by name, which are called as those that they were made of.
+
+kernel        pack["scale"][grid](x, y)        in place, on the caller's arrays
+pipeline      pack["both"](x, y)
+executable    pack["scale"]({"x": x}, grid)    as what `vyre_opt.compile` returns
+on arrays     pack["softmax"](x)               a new array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from ..driver.in_place import InPlace
+from ..execution.arguments import encoder_of, in_order
+from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames
+from ..pack_files.format import Pack, PackError, read_pack
+from ..pack_files.trust import Trusted, check_trust
+from .executables import PackedPipeline, PackedProgram, executable_of
+from .ir_data import Decoder
+from .target import PackedTarget
+
+__all__ = ["LoadedPack", "PackedFunction", "PackedKernel", "load_pack"]
+
+
+def load_pack(path: Any, trusted: Trusted | None = None) -> LoadedPack:
+    """See `vyre_opt.packs.load`."""
+    pack = read_pack(path)
+    if trusted is not None:
+        check_trust(pack, trusted)
+    return LoadedPack(pack)
+
+
+class LoadedPack(Mapping[str, Any]):
+    """The functions of a pack by name.  `digest`: of the pack, which `trusted=` takes."""
+
+    def __init__(self, pack: Pack) -> None:
+        self._pack = pack
+        self.digest = pack.digest
+        self._names = [name.partition("/")[2] for name in pack.names("function")]
+        self._functions: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<pack {self._pack.name}: {', '.join(self._names)}>"
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> Any:
+        """Raises PackError for a part that is damaged, and for a machine that the pack has no code for; KeyError for another name."""
+        function = self._functions.get(name)
+        if function is None:
+            if name not in self._names:
+                raise KeyError(f"{self._pack.name} has no function {name}; it has {', '.join(self._names)}")
+            function = self._functions[name] = self._function(name)
+        return function
+
+    def _function(self, name: str) -> Any:
+        row = self._pack.read_json(f"functions/{name}")
+        try:
+            if row["kind"] == "arrays":
+                from .array_functions import PackedArrayFunction
+
+                return PackedArrayFunction(row, self._target, self._decoder)
+            executable = executable_of(row, self._target, self._decoder)
+            if row["arguments"] is None:
+                return executable
+            return (PackedKernel if row["kind"] == "program" else PackedFunction)(row, executable)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            if isinstance(error, PackError):
+                raise
+            raise self._pack.malformed(f"the function {name} is not written as one ({error})") from None
+
+    @cached_property
+    def _target(self) -> PackedTarget:
+        target = PackedTarget(self._pack, self._decoder)
+        target.level  # noqa: B018  that there is no code for this machine is said now
+        return target
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        def text_of(number: int) -> str:
+            return self._pack.read(f"sources/{number}").decode("utf-8", "surrogatepass")
+
+        return Decoder(self._pack.read_json("sources"), text_of)
+
+
+class _Called:
+    """What arguments of calls by name are put in order by."""
+
+    def __init__(self, name: str, arguments: list[str], defaults: Mapping[str, Any]) -> None:
+        from inspect import Parameter, Signature
+
+        self.__name__ = name
+        kind, empty = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
+        parameters = [Parameter(each, kind, default=defaults.get(each, empty)) for each in arguments]
+        self.__signature__ = Signature(parameters)
+
+    def __call__(self) -> None:
+        raise AssertionError("only its signature is asked for")
+
+
+class PackedFunction:
+    """A pipeline of a pack that was a function of Python: a call runs it in place on the caller's arrays."""
+
+    def __init__(self, row: Mapping[str, Any], executable: PackedProgram | PackedPipeline) -> None:
+        self.executable = executable
+        self._row, self._name, self._arguments = row, row["name"], row["arguments"]
+        signature = executable.signature
+        places = {name: number for number, name in enumerate(self._arguments)}
+        scalars = [(n, places[n], encoder_of(self._name, p)) for n, p in sorted(signature.params.items())]
+        positions = [places[buffer.name] for buffer in signature.parameters]
+        self.in_place = InPlace(lambda target: executable, executable.dispatcher, positions, scalars)
+
+    def __repr__(self) -> str:
+        return f"<packed {self._row['kind']} {self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self._run(args, kwargs, None)
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
+        try:
+            if kwargs or len(args) != len(self._arguments):
+                args = in_order(self._called, args, kwargs)
+            self.in_place(args, grid)
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
+
+    @cached_property
+    def _called(self) -> Callable[..., Any]:
+        return _Called(self._name, self._arguments, self._row["defaults"])
+
+
+class PackedKernel(PackedFunction):
+    """A kernel of a pack: `kernel[grid](arguments)`, or `kernel(arguments)` for one that fixes its grid."""
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        is_whole = type(grid) is int or (type(grid) is tuple and {*map(type, grid)} == {int})
+        if not is_whole:
+            from ..execution.inputs import check_grid
+
+            assert isinstance(self.executable, PackedProgram)
+            grid = check_grid(self.executable.program, grid)
+
+        def launch(*args: Any, **kwargs: Any) -> None:
+            self._run(args, kwargs, grid)
+
+        return launch
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        assert isinstance(self.executable, PackedProgram)
+        grid = self.executable.program.grid
+        if grid is None:
+            raise CallTypeError(f"say how many workgroups run: {self._name}[grid](...)")
+        self._run(args, kwargs, grid)
