@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from ..ir.caller import caller_location
+from ..ir.ignored_axes import ignored_axes
 from ..ir.program import MAX_LANES, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
@@ -17,6 +19,7 @@ from .constants import constant_of
 from .fastmath import flags_of_program
 from .generics import types_of_call
 from .inlining import call_function
+from .program_warnings import give_warnings
 from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
 from .python_source import check_function, remember_source
 from .translated_function import TranslatedFunction
@@ -225,6 +228,9 @@ class Kernel(TranslatedFunction):
                 f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {self.workgroup[0]})](...)"
             )
         return self[self.grid]
+
+    def _warn(self, grid: Any) -> None:
+        give_warnings([*ignored_axes(self._item, self._checked(grid), caller_location())])
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:

@@ -22,7 +22,7 @@ from ..ir.literals import LiteralError, encode_constant
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
-from ..ir.pipeline_rules import UnwrittenRead, outside_when_launched, unwritten_reads, unwritten_warning
+from ..ir.pipeline_rules import UnwrittenRead, lost_results, outside_when_launched, unwritten_reads, unwritten_warning
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
@@ -98,7 +98,7 @@ def translate_pipeline(
     give_warnings(verify(module, warns=False))
     # its programs have warned where they were translated
     told = map(_unwritten, unwritten_reads(pipeline, module))
-    give_warnings([*told, *outside_when_launched(pipeline, module)])
+    give_warnings([*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module)])
     return module
 
 
