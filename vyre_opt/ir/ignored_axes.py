@@ -72,5 +72,7 @@ def _stores(op: Op, program: Program) -> bool:
 def _may_repeat(op: Op) -> bool:
     """Whether an op has an effect that may be meant once for each workgroup."""
     return (
-        "atomic" in op.definition.effects or op.name in ("debug_print", "call") or op.definition.kernel is not None
+        "atomic" in op.definition.effects
+        or op.name in ("debug_print", "call")
+        or op.definition.kernel is not None
     )

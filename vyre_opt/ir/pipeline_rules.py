@@ -50,7 +50,10 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
     diagnostics += map(unwritten_warning, tracker.unwritten_reads)
-    diagnostics += lost_results(pipeline, module)
+    if all(
+        diagnostic.severity != "error" for diagnostic in diagnostics
+    ):  # else what is lost may follow from that
+        diagnostics += lost_results(pipeline, module)
 
 
 def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
@@ -92,6 +95,7 @@ def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
             grid = [fold(extent, lengths) for extent in stage.grid]
             warnings += ignored_axes(program, grid, stage.loc)
     observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
+    observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
     warnings += _Unread(module, observed).visit(pipeline.stages)
     taken = {name for stage in pipeline.walk() for name in _names(stage)}
     for buffer in pipeline.buffers.values():
@@ -121,12 +125,12 @@ class _Unread:
         warnings: list[Diagnostic] = []
         for stage in reversed(stages):
             if isinstance(stage, Repeat):
-                if stage.times > 1:  # the first round of the walk shows what a round needs of the one before it
+                if (
+                    stage.times > 1
+                ):  # the first round of the walk shows what a round needs of the one before it
                     self.visit(stage.stages)
                 warnings[:0] = self.visit(stage.stages)
-            elif isinstance(stage, HostRead):
-                self.needed.add(stage.buffer)
-            elif not isinstance(stage, Fill):
+            elif isinstance(stage, (Launch, KernelStage)):
                 warnings[:0] = self.stage(stage)
         return warnings
 

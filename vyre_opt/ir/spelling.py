@@ -18,7 +18,7 @@ class Spelling:
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
     `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
-    with an axis."""
+    with an axis.  `atomic`: the usual one."""
 
     name: str
     copy_wait: str
@@ -35,6 +35,7 @@ class Spelling:
     of_two: Callable[[str, str, str], str]
     debugger: str
     id: Callable[[str, int], str]
+    atomic: str
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -57,6 +58,7 @@ VYRE = Spelling(
     of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
     debugger="run it under vyre-run --debug to stop there",
     id=lambda op, axis: f"{op} {'xyz'[axis]}",
+    atomic="such as atomic_add",
 )
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -77,4 +79,5 @@ PYTHON = Spelling(
     of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
     id=lambda op, axis: f"vyre.{op}({axis})",
+    atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
 )
