@@ -25,7 +25,7 @@ _LINEAR = ("lane_id", "subgroup_id")
 def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None) -> Iterator[Diagnostic]:
     """The warning of a launch at `loc`, if it has such an axis."""
     axes = range(len(AXES))
-    if all(extent == 1 for extent in (*grid, *program.workgroup)):
+    if 0 in grid or all(extent == 1 for extent in (*grid, *program.workgroup)):
         return
     ops = list(program.walk())
     if any(map(_may_repeat, ops)) or not any(_stores(op, program) for op in ops):

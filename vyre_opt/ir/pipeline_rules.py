@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
 from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .fixes import with_flag, with_stage
-from .grids import fold, length_key
+from .grids import Extent, fold, length_key
 from .ignored_axes import ignored_axes
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
@@ -89,11 +89,14 @@ def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
     that nothing reads behind them; and of outputs that no stage takes."""
     warnings: list[Diagnostic] = []
     lengths = pipeline.static_lengths
+    seen: set[tuple[str, tuple[Extent, ...]]] = set()
     for stage in pipeline.walk():
         program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
         if program is not None and isinstance(stage, Launch):
-            grid = [fold(extent, lengths) for extent in stage.grid]
-            warnings += ignored_axes(program, grid, stage.loc)
+            grid = tuple(fold(extent, lengths) for extent in stage.grid)
+            if (program.name, grid) not in seen:  # one mistake
+                seen.add((program.name, grid))
+                warnings += ignored_axes(program, grid, stage.loc)
     observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
     observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
     warnings += _Unread(module, observed).visit(pipeline.stages)
@@ -119,6 +122,8 @@ class _Unread:
 
     def __init__(self, module: Module, needed: set[str]) -> None:
         self.module, self.needed = module, needed
+        self._uses: dict[str, tuple[BufferUses, bool]] = {}
+        """Of programs: the uses of their buffers, and whether they print or stop a run."""
 
     def visit(self, stages: Sequence[Stage]) -> list[Diagnostic]:
         """The warnings of stages, from the last to the first."""
@@ -140,16 +145,23 @@ class _Unread:
             if program is None:
                 self.needed.update(stage.buffers)
                 return []
-            uses = buffer_uses(program)
-            pairs = zip(stage.buffers, program.bound_buffers, strict=False)
+            if program.name not in self._uses:
+                effects = any(op.name in ("debug_print", "trap", "assert") for op in program.walk())
+                self._uses[program.name] = buffer_uses(program), effects
+            uses, has_effects = self._uses[program.name]
+            formals = program.bound_buffers
+            accesses = [formal.access for formal in formals]
+            pairs = zip(stage.buffers, formals, strict=False)
             written = [name for name, formal in pairs if formal.name in uses.written]
-            has_effects = any(op.name in ("debug_print", "trap", "assert") for op in program.walk())
         else:
             kernel = NAMED_KERNELS.get(stage.kernel)
-            roles = zip(stage.buffers, kernel.roles if kernel else (), strict=False)
-            written, has_effects = [name for name, role in roles if role.access is not AccessMode.READ], False
+            accesses = [role.access for role in kernel.roles] if kernel else []
+            roles = zip(stage.buffers, accesses, strict=False)
+            written, has_effects = [name for name, access in roles if access is not AccessMode.READ], False
         is_lost = written and not has_effects and not self.needed & set(written)
-        self.needed.update(stage.buffers)  # all, so that one mistake is one warning
+        # that of a lost one, too, so that one mistake is one warning
+        taken = zip(stage.buffers, accesses, strict=False)
+        self.needed |= {name for name, access in taken if access is not AccessMode.WRITE}
         if not is_lost:
             return []
         spelling = spelling_at(stage.loc)

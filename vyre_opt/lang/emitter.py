@@ -21,7 +21,7 @@ from ..ir.scopes import Scope, ScopedLocation
 from ..ir.types import DataType, with_article
 from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, resolved, unify
-from .intrinsics import Intrinsic
+from .intrinsics import instead_of
 from .python_source import Unsupported
 
 __all__ = ["Emitter", "check_constant", "element_of", "type_of"]
@@ -131,7 +131,7 @@ class Emitter:
             dtype = dtype or DataType.BOOL
         elif not static.is_number:
             shown = repr(value) if len(repr(value)) < 40 else type(value).__name__
-            raise Unsupported(node, f"{shown} is no value of a kernel", _instead_of(value))
+            raise Unsupported(node, f"{shown} is no value of a kernel", instead_of(value))
         open_type = OpenType(isinstance(value, float))
         if dtype is None:
             dtype = open_type
@@ -262,11 +262,3 @@ def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:
     if math.isinf(arith.decode_float(bits, element)) and not math.isinf(value):
         raise Unsupported(node, f"{show_number(value)} does not fit in {element}, and would be inf")
     return bits
-
-
-def _instead_of(value: object) -> str:
-    """What to write for an object that is no number."""
-    if isinstance(value, Intrinsic):
-        row = OPS.get(value.__name__)
-        return f"call it: vyre.{value.__name__}({'0' if row is not None and row.format == 'id' else '...'})"
-    return "a kernel computes with numbers and bools"

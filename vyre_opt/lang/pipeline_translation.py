@@ -105,7 +105,8 @@ def translate_pipeline(
     give_warnings(verify(module, warns=False))
     # its programs have warned where they were translated
     told = map(_unwritten, unwritten_reads(pipeline, module))
-    give_warnings([*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module)])
+    found = [*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module)]
+    give_warnings([each for each in found if each.severity == "error" or not for_debugger])
     return module
 
 
