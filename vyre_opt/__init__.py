@@ -143,6 +143,8 @@ def __getattr__(name: str) -> Any:
             return _of_lang(name)
         except AttributeError as error:
             tracebacks = _import(f"{__name__}.ir.tracebacks")
+            if not (name.startswith("_") or getattr(error, "__notes__", None)):
+                error.add_note(f"help: {_import(f'{__name__}.lang.foreign_words').outside_help(name)}")
             if isinstance(error, tracebacks.CallerError):
                 tracebacks.hide_own_frames(error)
             raise

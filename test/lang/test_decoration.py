@@ -29,7 +29,7 @@ HEAD = "import numpy as np\nimport vyre_opt as vyre\nfrom vyre_opt.lang import R
         ("@vyre.program\ndef k(*x: f32):\n    pass\n", "no * and ** arguments", "name each argument"),
         ("@vyre.program\ndef k(y: Write[f32]):\n    with open('a'):\n        y[0] = 1.0\n", "a kernel has no with", None),
         ("@vyre.program\ndef k(y: Write[f32]):\n    for i in range(4):\n        try:\n            y[i] = 1.0\n        finally:\n            pass\n",
-         "a kernel raises no errors", "assert"),
+         "a kernel catches no errors", "write the condition before"),
         ("@vyre.func\ndef k(a):\n    import math\n    return a\n", "a kernel imports nothing", "at the top of the file"),
         ("@vyre.pipeline\ndef k(x):\n    pass\n", "the argument x has no type", "write x: Read[f32]"),
         ("@vyre.pipeline\ndef k(x: Read[f32]):\n    class A:\n        pass\n", "a kernel defines no classes", None),

@@ -133,6 +133,7 @@ def there_and_back(a: f32, x: Read[f32[:, :]], y: Write[f32[:, :]], z: ReadWrite
     transposed[grid, vyre.ceil_div(len(scales), 16)](scales, turned)
     transposed[vyre.ceil_div(turned.shape[1], 16), grid](turned, y)
     first_column[vyre.ceil_div(len(plain), 64)](y, plain)
+    vyre.host_read(plain)
     first_column[1](y, z)
 
 
@@ -293,11 +294,11 @@ def wrong_indices(
 
 
 MESSAGES = [
-    ("i", "y takes 2 indices, not one", "write y[i, j]"),
+    ("i", "y takes 2 indices, not one", "an element is y[i, j], in an atomic (i, j); a row is y[i, :]"),
     ("i, j, 0", "y takes 2 indices, not 3", "write y[i, j]"),
     ("i, j", "v takes one index, not 2", "write v[i], or declare v: ReadWrite[f32[:, :]]"),
     ("0, 0, 0, 0", "v takes one index, not 4", "write v[i]"),
-    ("i", "y takes 2 indices, not one", "write y[i, j]"),
+    ("i", "y takes 2 indices, not one", "an element is y[i, j], in an atomic (i, j); a row is y[i, :]"),
     ("-1", "-1 is before the first element along dimension 1; a kernel", "write tile.shape[1] - 1"),
     ("17", "17 is beyond the 17 elements of tile along dimension 1", None),
     ("-2", "-2 is before the first element along dimension 0; a kernel", "write y.shape[0] - 2"),
@@ -312,8 +313,16 @@ MESSAGES = [
     ("x.shape[2]", "x.shape[2]: tuple index out of range", None),
     ("x.size", "a u32 may not hold all elements of x", "if it does, write x.shape[0] * x.shape[1]"),
     ("x", "x is an array, not a value", "read an element: x[i, j]"),
-    ("(i, j)", "z takes 3 indices, not 2", "write z[i, j, k]"),
-    ("i", "z takes 3 indices, not one", "write z[i, j, k]"),
+    (
+        "(i, j)",
+        "z takes 3 indices, not 2",
+        "an element is z[i, j, k], in an atomic (i, j, k); a row is z[i, j, :]",
+    ),
+    (
+        "i",
+        "z takes 3 indices, not one",
+        "an element is z[i, j, k], in an atomic (i, j, k); a row is z[i, :, :]",
+    ),
     ("(16, 0)", "shared memory has 1 or more elements along a dimension, not 0", None),
     ("(1, 2, 3, 4)", "shared memory has 1 to 3 dimensions, not 4", None),
     ("(16, n)", "the size of shared memory is known when the kernel is translated", None),
@@ -368,7 +377,7 @@ def test_wrong_annotations_are_refused_at_their_places() -> None:
             ("n", "n is an argument, and types are known before there are any", None),
             ("nowhere", "nowhere is not defined", None),
             ("Read[f32[:, 0]]", "0 is no extent of an array", extents),
-            ("Read[f32[:, :, :, :]]", "an array has 1 to 3 dimensions, not 4", extents),
+            ("Read[f32[:, :, :, :]]", "an array has 1 to 3 dimensions, not 4", None),
             ("Read[f32[1:]]", "a part of a slice is no extent of an array", extents),
             ("Read[f32[:, 2.5]]", "2.5 is no extent of an array", extents),
             ("Read[f32[...]]", "Ellipsis is no extent of an array", extents),

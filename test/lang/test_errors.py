@@ -564,7 +564,11 @@ def pipeline(x: Read[f32], y: Write[f32]):
             "increased reads y, which is Write, before anything writes it",
             "increased[1](y)",
         ),
-        ("m = np.zeros_like(x)", "x is not known before the pipeline runs", "x"),
+        (
+            "m = np.zeros_like(x)",
+            "np.zeros_like computes in Python, before the pipeline runs",
+            "np.zeros_like(x)",
+        ),
         ("copied[np.size(x)](x, y)", "x is not known before the pipeline runs", "x"),
         ("n = sum(x) + 1", "x is not known before the pipeline runs", "x"),
         ("copied[len(x) if len(x) else 1](x, y)", "len(x) is not known before the pipeline runs", "len(x)"),

@@ -167,6 +167,19 @@ def test_decorators_of_other_libraries_are_told_outside_of_kernels() -> None:
 
 
 def test_words_are_no_words_of_kernels() -> None:
-    """A row for a name that kernels have would be in the way of it; those of slices say what else it needs."""
-    on_slices = {"sum", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "arange", "zeros", "where"}
+    """A row for a name that kernels have would be in the way of it; those of slices and pipelines say what else it needs."""
+    on_slices = {
+        "sum",
+        "max",
+        "min",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "arange",
+        "zeros",
+        "where",
+        "fill",
+    }
     assert {row.word for row in ROWS if row.context == "python"} & set(INTRINSICS) <= on_slices

@@ -33,7 +33,7 @@ def test_arguments_are_those_of_the_translation(tmp_path: Path) -> None:
     def check(name: str) -> None:
         with pytest.raises(vyre_opt.DiagnosticError) as caught:
             getattr(module, f"kernel_{name}").text()
-        said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].message)
+        said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].help or "")
         assert said is not None
         of_slices = ("axis", "keepdims") if name in ("min", "max") else ()  # of one argument
         parameters = [

@@ -118,7 +118,7 @@ def test_an_error_is_reported_once() -> None:
 def test_an_unfinished_line_does_not_hide_the_next() -> None:
     """The op after a line that breaks off is read, so its uses are not errors."""
     text = body("%l = lane_id", "%a = load @text[%l", "%b = add %l, %l : u32", "%c = add %b, %b : u32")
-    assert places(text) == [(6, 3, "the closing bracket of an index is missing")]
+    assert places(text) == [(5, 19, "the closing bracket of an index is missing")]
 
 
 def test_a_missing_brace_is_named_and_the_next_item_is_read() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +125,12 @@ class GroupedCommand(PlainCommand):
         ctx.meta[ARGUMENTS] = tuple(full)
         try:
             return super().parse_args(ctx, full)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-").replace("-", "_")
+            if any("--pass" in param.opts for param in self.params) and name in _passes():
+                message = f"no such option {error.option_name}: a pass is run by --pass={name}"
+                raise click.UsageError(message, ctx) from None
+            raise
         except click.UsageError as error:
             for option, value in pairwise(args[:end]):
                 if option in self.bare and "extra argument" in error.message and not value.startswith("-"):
@@ -144,6 +150,12 @@ class GroupedCommand(PlainCommand):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{self.epilog}" if self.epilog else "")
+
+
+def _passes() -> Collection[str]:
+    from ..passes.registry import BUILTIN
+
+    return BUILTIN
 
 
 def option(names: str, help: str, group: str = "Other", **attrs: Any) -> Callable[[FC], FC]:

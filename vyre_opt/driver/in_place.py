@@ -35,7 +35,7 @@ class InPlace:
 
     `compile(target)`: the program or pipeline for a target.  `target`: None for that of the arrays of each call.
     `places`: of the arrays among the arguments, in the order of the signature's parameters.  `scalars`: in the order of
-    their names.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before
+    their names.  `warn`: hears of the grid of each call that none before it was like.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before
     anything runs, and ProgramError for a fault of a program.
     """
 
@@ -45,8 +45,9 @@ class InPlace:
         target: DispatcherLike | None,
         positions: Sequence[int],
         scalars: Sequence[Scalar],
+        warn: Callable[[Grid], None] = lambda grid: None,
     ) -> None:
-        self._compile, self._target = compile, target
+        self._compile, self._target, self._warn = compile, target, warn
         self._positions, self._scalars = positions, scalars
         self._is_plain = not scalars and list(positions) == list(range(len(positions)))
         self._executables: dict[str, Executable] = {}
@@ -128,6 +129,7 @@ class InPlace:
         executable = self.executable(arrays)
         names = [name for name, _, _ in self._scalars]
         bound, owners = executable.bind_in_place(arrays, grid, dict(zip(names, words, strict=True)))
+        self._warn(grid)
         shape_params = tuple(number for number, name in enumerate(names) if name in executable.shape_params)
         if key is not None and bound.is_lasting:
             if shape_params != self._shape_params:  # the key is that of calls before the first

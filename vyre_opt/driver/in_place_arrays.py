@@ -41,8 +41,11 @@ def check_arrays(
 def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) -> Operand:
     """An array as the backend takes it, checked.  Raises BadInputs."""
     name = f"{program}: {buffer.name}"
-    if isinstance(array, np.generic):
-        raise BadInputs(f"{name} is one number ({type(array).__name__}), where an array is wanted")
+    if isinstance(array, (np.generic, int, float, complex)):
+        raise BadInputs(
+            f"{name} is one number ({type(array).__name__}), where an array is wanted; pass the arguments in the order of the "
+            f"head, or an array of one element"
+        )
     operand = backend.take(array, name)
     if isinstance(array, (list, tuple)):
         stored = storage_type(buffer.dtype)
@@ -68,7 +71,7 @@ def _why_not_in_place(backend: ArrayBackend, operand: Operand) -> str:
         return "" if operand.array is owner else NOT_CONTIGUOUS
     flags = getattr(owner, "flags", None)
     if flags is not None and not flags.writeable:
-        return "is read-only"
+        return "is read-only; pass one of your own, such as np.array(x), and read the result there"
     if is_in_place(operand):
         return ""
     is_contiguous = owner.is_contiguous() if flags is None else flags.c_contiguous

@@ -51,6 +51,25 @@ def _bound(
         raise wrong from None
 
 
+def _why(value: Any, param: Param, error: Exception) -> str:
+    """What is wrong with the number that a call passes, and what to pass."""
+    name, dtype = param.name, param.dtype
+    if getattr(value, "ndim", 0):
+        shown = " x ".join(map(str, value.shape))
+        return f"this is an array ({shown}), not a number; pass the arguments in the order of the head, or by their names: {name}=..."
+    if isinstance(value, float) and dtype.is_int and value.is_integer():
+        return f"{error}; pass int({name})"
+    if isinstance(value, float) and dtype.is_int:
+        return f"{error}; pass a whole number, or declare {name}: f32"
+    if not isinstance(value, (int, float)):
+        return (
+            f"{error}; pass {'float' if dtype.is_float else 'int'}({name})"
+            if isinstance(value, str)
+            else f"{error}; pass one"
+        )
+    return str(error)
+
+
 _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
 
 
@@ -66,7 +85,7 @@ def encoder_of(owner: str, param: Param) -> Encoder:
         try:
             return word(encode_spec(value, dtype), param)
         except (ValueError, OverflowError) as error:
-            raise BadInputs(f"{owner}: {param.name} is {dtype}: {error}") from None
+            raise BadInputs(f"{owner}: {param.name} is {dtype}: {_why(value, param, error)}") from None
 
     if dtype is DataType.F32 or dtype is DataType.F64:
         pack = (_F32 if dtype is DataType.F32 else _F64).pack

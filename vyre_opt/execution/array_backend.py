@@ -370,8 +370,16 @@ def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
         array = np.from_dlpack(source) if only_dlpack else np.asarray(source)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise BadInputs(f"{name} is not an array of numbers: {error}") from None
+    if isinstance(source, (bytes, bytearray, str)):
+        bytes_of = f"{name.rpartition(' ')[2]}{'.encode()' if isinstance(source, str) else ''}"
+        raise BadInputs(
+            f"{name} is {type(source).__name__}, not an array; pass np.frombuffer({bytes_of}, np.uint8)"
+        )
     if array.dtype.kind not in "biufV":
-        raise BadInputs(f"{name} is not an array of numbers: {type(source).__name__} of {array.dtype.name}")
+        raise BadInputs(
+            f"{name} is not an array of numbers: {type(source).__name__} of {array.dtype.name}; pass one, such as "
+            "np.zeros(n, np.float32)"
+        )
     return array, ""
 
 

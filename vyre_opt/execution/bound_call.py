@@ -219,6 +219,8 @@ def _sharing(pointers: Sequence[int], sizes: Sequence[int], written: Mapping[int
         for other, size in enumerate(sizes):
             if other != index and pointers[other] < end and start < pointers[other] + size:
                 if other in written:
-                    raise BadInputs(f"{name} and {written[other]} share memory, and the kernel writes both")
+                    raise BadInputs(
+                        f"{name} and {written[other]} share memory, and the kernel writes both; pass arrays that are apart, such as a copy of one"
+                    )
                 shared.add(other)
     return shared

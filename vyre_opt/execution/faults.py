@@ -106,9 +106,18 @@ def out_of_bounds(
     lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
-    if _reads_a_slice(op):
+    if any(_is_wrapped(index) for index in indices):
+        help = f"an unsigned index below 0 wraps: compare it before it is computed, or compute with i32; or {help}"
+    elif len(shape) > 1 and dimensions[-1] != len(shape) - 1:  # rows beyond the last
+        help += ", or launch as many workgroups as there are"
+    elif _reads_a_slice(op):
         help = f"{spelling_at(op.loc).filled(written)}, or {help}"
     return fault("bounds", program, op, message, help=help, by=invocation)
+
+
+def _is_wrapped(index: int) -> bool:
+    """Whether an index is just below the end of its type: what an unsigned subtraction below 0 gives."""
+    return any((1 << bits) - (1 << bits - 8) <= index < 1 << bits for bits in (32, 64))
 
 
 def _reads_a_slice(op: Op) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic, Location, suggest_later
@@ -17,6 +17,9 @@ from .types import UNKNOWN, DataType
 _BY_TYPES = ("binary", "compare")
 """Formats of two operands whose rule looks at types only."""
 
+
+_OF_ONE_TYPE = ("unary", "binary", "ternary", "compare", "select", "store")
+"""Formats of ops whose operands are of one type."""
 
 Problem = str | tuple[Value, str] | None
 """An error in an op: a message, or the operand to blame and a message."""
@@ -70,6 +73,11 @@ class BodyChecker:
             self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             error = self.unknown[message] = self.error(op, message, where)
+            error.help = (
+                _declare(f"@{name}", list(known))
+                if owner is not None
+                else f"write func @{name} before or after it"
+            )
             error.suggestion = suggest_later(name, known, "@")
 
     def run(self, body: Block) -> None:
@@ -176,6 +184,7 @@ class BodyChecker:
         )
         where = place if is_in_place else op.loc.find(f"%{value.name}") if op.loc else None
         error = self.error(op, f"{op.name}: {message}", where)
+        error.help = _conversion(op, value)
         if isinstance(value.owner, Op) and value.owner is not op and not is_in_place:
             error.note(f"{value} is defined here", place)
 
@@ -195,7 +204,8 @@ class BodyChecker:
             if types:
                 what, loc = (f"this {owner.name}", owner.loc) if owner else ("the function", self.owner.loc)
                 message = f"{what} has a block that does not end in {needs}"
-                self.diagnostics.append(Diagnostic("error", message, loc))
+                help = f"end it with {terminator} {', '.join(['%next'] * len(types)) or '%c'}"
+                self.diagnostics.append(Diagnostic("error", message, loc, help=help))
         elif owner is None and isinstance(self.owner, Program):
             self.error(end, f"{end.name} outside of a block that gives values")
         elif end.name != terminator:
@@ -205,7 +215,9 @@ class BodyChecker:
         else:
             for value, dtype in zip(end.operands, types, strict=True):
                 if value.type is not dtype and not self.poisoned(value.type, dtype):
-                    self.error(end, f"{value} is {value.type} where {dtype} is wanted")
+                    error = self.error(end, f"{value} is {value.type} where {dtype} is wanted")
+                    if (value.type.is_int and dtype.is_float) or (value.type.is_float and dtype.is_int):
+                        error.help = f"give %c = cast {value} : {value.type} -> {dtype}"
 
     def poisoned(self, *types: DataType) -> bool:
         """Whether one of `types` is unknown because of an error that has been reported."""
@@ -350,3 +362,30 @@ def _misattributed(row: OpDef, op: Op, is_lowered: bool) -> str | None:
         return "takes no fastmath flags"
     wrong = next((flag for flag in attrs["fastmath"] if flag in FASTMATH and flag not in row.fastmath), None)
     return f"fastmath is {', '.join(row.fastmath)}, not {wrong}" if wrong else None
+
+
+def _conversion(op: Op, value: Value) -> str | None:
+    """What makes an operand of another type one of the type that is wanted."""
+    name, is_number = f"%{value.name}", value.type.has_arithmetic and not value.type.is_bool
+    if value.is_unnamed_constant:
+        return None
+    if op.operands[:1] == (value,) and op.name in ("if", "select", "assert", "condition") and is_number:
+        zero = "0.0" if value.type.element.is_float else "0"
+        return f"compare it before, and use that: %c = ne {name}, {zero} : {value.type}"
+    if value in op.indices and value.type.is_float:
+        return f"convert it before: {name}_u32 = cast {name} : {value.type} -> u32"
+    if op.definition.format not in _OF_ONE_TYPE:
+        return None
+    others = [*op.results, *op.operands] if op.definition.format != "compare" else op.operands[::-1]
+    wanted = next((other.type for other in others if other.type is not value.type), None)
+    if wanted is None or not (value.type.has_arithmetic and wanted.has_arithmetic):
+        return None
+    if wanted.is_bool or value.type.is_bool or value.type.with_element(wanted.element) is not wanted:
+        return None
+    return f"convert it before: {name}_{wanted.element} = cast {name} : {value.type} -> {wanted}"
+
+
+def _declare(name: str, known: Sequence[str]) -> str:
+    """What to do about a buffer that is not declared, and like none of those that are."""
+    others = f"write {' or '.join(f'@{other}' for other in known[:3])}, or " if known else ""
+    return f"{others}declare buffer {name}"

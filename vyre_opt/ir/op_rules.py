@@ -192,7 +192,7 @@ def _check_lane(checker: BodyChecker, op: Op) -> Problem:
     if not vector.is_vec:
         return op.operands[-1], f"%{op.operands[-1].name} is {vector}, not a vector"
     if not 0 <= op.attrs["index"] < vector.lanes:
-        return f"lane {op.attrs['index']} of {vector} does not exist"
+        return f"lane {op.attrs['index']} of {vector} does not exist; the last one is {vector.lanes - 1}"
     dtype = vector.element if op.definition.format == "extract" else vector
     problem = _mismatch(op.operands[:-1], vector.element)  # the inserted elements
     return problem or (None if op.results[0].type is dtype else f"gives {dtype}")

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
 from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .fixes import with_flag, with_stage
-from .grids import length_key
+from .grids import Extent, fold, length_key
+from .ignored_axes import ignored_axes
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from .program import AccessMode, Buffer, Module, Op, Program, Shape
@@ -24,6 +25,7 @@ from .program_warnings import accesses_outside
 __all__ = [
     "UnwrittenRead",
     "check_contents",
+    "lost_results",
     "outside_when_launched",
     "unwritten_reads",
     "unwritten_warning",
@@ -48,6 +50,10 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
     diagnostics += map(unwritten_warning, tracker.unwritten_reads)
+    if all(
+        diagnostic.severity != "error" for diagnostic in diagnostics
+    ):  # else what is lost may follow from that
+        diagnostics += lost_results(pipeline, module)
 
 
 def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
@@ -76,6 +82,93 @@ def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic
             if op not in outside_anyway and op not in warnings:
                 warnings[op] = warning.note("launched here", stage.loc)
     return list(warnings.values())
+
+
+def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
+    """The warnings of launches that nobody can see: over an axis that their program ignores, or into buffers of the pipeline's own
+    that nothing reads behind them; and of outputs that no stage takes."""
+    warnings: list[Diagnostic] = []
+    lengths = pipeline.static_lengths
+    seen: set[tuple[str, tuple[Extent, ...]]] = set()
+    for stage in pipeline.walk():
+        program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
+        if program is not None and isinstance(stage, Launch):
+            grid = tuple(fold(extent, lengths) for extent in stage.grid)
+            if (program.name, grid) not in seen:  # one mistake
+                seen.add((program.name, grid))
+                warnings += ignored_axes(program, grid, stage.loc)
+    observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
+    observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
+    warnings += _Unread(module, observed).visit(pipeline.stages)
+    taken = {name for stage in pipeline.walk() for name in _names(stage)}
+    for buffer in pipeline.buffers.values():
+        if buffer.access is AccessMode.WRITE and buffer.name not in taken:
+            spelling = spelling_at(buffer.loc)
+            message = f"no stage writes {spelling.buffer(buffer.name)}, which the pipeline gives back"
+            help = "pass it to a launch that writes it, or leave it out"
+            warnings.append(Diagnostic("warning", message, buffer.loc, help=help))
+    return warnings
+
+
+def _names(stage: Stage) -> Sequence[str]:
+    """The buffers that a stage takes."""
+    if isinstance(stage, Repeat):
+        return ()
+    return (stage.buffer,) if isinstance(stage, (Fill, HostRead)) else stage.buffers
+
+
+class _Unread:
+    """`needed`: the buffers that the caller sees, or that a stage behind may read."""
+
+    def __init__(self, module: Module, needed: set[str]) -> None:
+        self.module, self.needed = module, needed
+        self._uses: dict[str, tuple[BufferUses, bool]] = {}
+        """Of programs: the uses of their buffers, and whether they print or stop a run."""
+
+    def visit(self, stages: Sequence[Stage]) -> list[Diagnostic]:
+        """The warnings of stages, from the last to the first."""
+        warnings: list[Diagnostic] = []
+        for stage in reversed(stages):
+            if isinstance(stage, Repeat):
+                if (
+                    stage.times > 1
+                ):  # the first round of the walk shows what a round needs of the one before it
+                    self.visit(stage.stages)
+                warnings[:0] = self.visit(stage.stages)
+            elif isinstance(stage, (Launch, KernelStage)):
+                warnings[:0] = self.stage(stage)
+        return warnings
+
+    def stage(self, stage: Launch | KernelStage) -> list[Diagnostic]:
+        if isinstance(stage, Launch):
+            program = self.module.programs.get(stage.program)
+            if program is None:
+                self.needed.update(stage.buffers)
+                return []
+            if program.name not in self._uses:
+                effects = any(op.name in ("debug_print", "trap", "assert") for op in program.walk())
+                self._uses[program.name] = buffer_uses(program), effects
+            uses, has_effects = self._uses[program.name]
+            formals = program.bound_buffers
+            accesses = [formal.access for formal in formals]
+            pairs = zip(stage.buffers, formals, strict=False)
+            written = [name for name, formal in pairs if formal.name in uses.written]
+        else:
+            kernel = NAMED_KERNELS.get(stage.kernel)
+            accesses = [role.access for role in kernel.roles] if kernel else []
+            roles = zip(stage.buffers, accesses, strict=False)
+            written, has_effects = [name for name, access in roles if access is not AccessMode.READ], False
+        is_lost = written and not has_effects and not self.needed & set(written)
+        # that of a lost one, too, so that one mistake is one warning
+        taken = zip(stage.buffers, accesses, strict=False)
+        self.needed |= {name for name, access in taken if access is not AccessMode.WRITE}
+        if not is_lost:
+            return []
+        spelling = spelling_at(stage.loc)
+        names = " and ".join(spelling.buffer(name) for name in written)
+        message = f"nothing reads {names} behind this stage, which writes nothing else"
+        help = "let the last stage write a buffer that the caller gets, or leave this one out"
+        return [Diagnostic("warning", message, stage.loc, help=help)]
 
 
 class UnwrittenRead(NamedTuple):

@@ -88,6 +88,8 @@ class _Bodies:
                 self.access(op)
             elif op.name in _UNSIGNED:
                 self.found += _comparison(op, self.item)
+            elif op.name == "abs":
+                self.found += _absolute(op)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -196,11 +198,23 @@ def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
         yield Diagnostic("warning", message, op.loc, help=help)
 
 
+def _absolute(op: Op) -> Iterator[Diagnostic]:
+    """The warning of the absolute value of an unsigned difference."""
+    (number,) = op.operands
+    difference = number.owner
+    if number.type.element.kind == "uint" and isinstance(difference, Op) and difference.name == "sub":
+        message = f"this is always the number itself: {with_article(number.type)} is not below 0"
+        names = [_name(operand) for operand in difference.operands]
+        yield Diagnostic("warning", message, op.loc, help=_help(op.loc, names, "abs_diff"))
+
+
 def _help(loc: Location | None, names: Sequence[str | None], instead: str) -> str:
     """What to write instead of a difference and 0: an op of the values that are subtracted, by their names if they have any."""
     a, b = names
     if a is not None and b is not None:
         instead = f"write {spelling_at(loc).of_two(instead, a, b)}"
+    elif instead == "abs_diff":
+        instead = f"write {spelling_at(loc).of_two(instead, 'a', 'b')} of what is subtracted"
     elif instead == "sub_sat":
         instead = "subtract by sub_sat, which stops at 0"
     else:

@@ -17,7 +17,8 @@ class Spelling:
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
     `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
-    comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints."""
+    comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
+    with an axis.  `atomic`: the usual one."""
 
     name: str
     copy_wait: str
@@ -33,6 +34,8 @@ class Spelling:
     filled: Callable[[str], str]
     of_two: Callable[[str, str, str], str]
     debugger: str
+    id: Callable[[str, int], str]
+    atomic: str
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -54,6 +57,8 @@ VYRE = Spelling(
     filled=lambda name: f"write slice_load<filled> @{name}[...], 0.0, which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
     debugger="run it under vyre-run --debug to stop there",
+    id=lambda op, axis: f"{op} {'xyz'[axis]}",
+    atomic="such as atomic_add",
 )
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -73,4 +78,6 @@ PYTHON = Spelling(
     filled=lambda name: f"read {name}.filled(0)[...], which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
+    id=lambda op, axis: f"vyre.{op}({axis})",
+    atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
 )

@@ -270,7 +270,11 @@ class _ModuleChecker:
             error.add_fix(with_head_flag(program.loc, "cluster(8)"))
         if buffer.is_on_chip:
             if buffer.count is None:
-                self.error(f"{name}: a {buffer.access} buffer has a static count", where)
+                self.error(
+                    f"{name}: a {buffer.access} buffer has a static count",
+                    where,
+                    f"write its size: {buffer.dtype}[256]",
+                )
             if buffer.binding is not None:
                 message = f"{name}: a {buffer.access} buffer has no binding"
                 self.error(message, where, "remove the binding").add_fix(without_flag(buffer, "binding"))
@@ -454,6 +458,7 @@ class _ModuleChecker:
         elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
             error = self.unknown[message] = self.error(message, where)
+            error.help = f"declare {'program' if owner is None else 'buffer'} @{name}"
             error.suggestion = suggest_later(name, known, "@")
 
     def stage(self, pipeline: Pipeline, stage: Launch | Fill | HostRead | KernelStage) -> None:
@@ -600,10 +605,12 @@ class _ModuleChecker:
         if not _is_taken(actual.dtype, formal.dtype):
             problem = f"holds {with_bound(actual.dtype)}, @{formal.name} is {with_bound(formal.dtype)}"
             help = _type_advice(actual.dtype, formal.dtype, program)
+            help = help or "give both one type, or write a program that converts"
         elif differing := shapes_differ(actual, formal):
             problem = differing
         elif actual.access is AccessMode.READ and formal.access is not AccessMode.READ:
             problem = f"is read-only, @{formal.name} is {formal.access}"
+            help = "pass a buffer that may be written"
         if problem:
             error = self.error(f"@{actual.name} {problem}", loc, help)
             error.note(f"@{formal.name} is declared here", formal.loc)

@@ -60,6 +60,10 @@ def declared_array(argument: ast.arg, annotation: Any) -> ArrayType | None:
         help = (
             "write a : for a dimension of any extent, a number from 1 on for one of fixed extent: f32[:, 64]"
         )
+        if "dimensions" in str(error):
+            help = (
+                "declare three, f32[:, :, :], and join others before the call: x.reshape(-1, *x.shape[-2:])"
+            )
         raise Unsupported(argument.annotation or argument, str(error), help) from None
 
 

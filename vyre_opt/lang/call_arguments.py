@@ -31,7 +31,7 @@ def by_name(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> d
         if isinstance(arg, ast.Starred):
             raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
         if number >= len(names):
-            raise Unsupported(arg, f"too many arguments: it is {signature}")
+            raise Unsupported(arg, "this is one argument too many", f"it is {signature}")
         given[names[number]] = arg
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in names or keyword.arg in given:

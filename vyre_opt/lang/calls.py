@@ -98,6 +98,7 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
         return t.as_value(Static(value, binding.loc), argument, dtype)
     value = t.as_value(binding, argument)
     source = type_of(value)
+    t.warn_of_narrow_sum(node, argument, value, dtype)
     if isinstance(source, OpenType):  # a conversion takes any type, and so asks for none
         return t.emitter.value("cast", (value,), dtype)
     # `len(x)` and `x.shape[0]` themselves, but no name of one, which is a u32
@@ -230,7 +231,8 @@ def _id(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     if axis in (0, 1, 2) and not isinstance(axis, bool):
         axis = AXES[axis]
     if axis not in AXES:
-        raise Unsupported(arguments[0], f"an axis is 0, 1 or 2, not {axis!r}")
+        help = f"write vyre.{row.name}(0), which counts along x; 1 is y, and 2 is z"
+        raise Unsupported(arguments[0], f"an axis is 0, 1 or 2, not {axis!r}", help)
     return t.emitter.value(row.name, (), DataType.U32, {"axis": axis})
 
 
@@ -450,11 +452,19 @@ def _len(t: Expressions, node: ast.Call) -> Binding:
         return Static(dtype.lanes)
     if isinstance(binding, Value) and slices.slice_type(type_of(binding)) is not None:
         return slices.shape_of(t, binding)[0]
-    raise Unsupported(node, f"{t.source.text(argument)} has no length")
+    raise Unsupported(
+        node, f"{t.source.text(argument)} has no length", "len is of arrays, rows and tuples: len(x)"
+    )
 
 
 def _extremum(op: str, function: Callable[..., Any]) -> Handler:
     def handle(t: Expressions, node: ast.Call) -> Binding:
+        starred = next((argument for argument in node.args if isinstance(argument, ast.Starred)), None)
+        if starred is not None:
+            parts = t.source.text(starred.value)
+            raise Unsupported(
+                starred, "a kernel does not unpack with *", f"write {op}({parts}[0], {parts}[1])"
+            )
         if len(node.args) < 2 or node.keywords:
             help = f"write vyre.{op} for that of a slice, x[r, :], and a loop for {op} of an array"
             raise Unsupported(node, f"{op} takes two or more values", help)

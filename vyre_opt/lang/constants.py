@@ -9,6 +9,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from .intrinsics import Intrinsic, instead_of
 from .python_source import Unsupported
 
 __all__ = ["checked", "compute", "constant_of", "evaluate", "is_foreign_array", "measured_name"]
@@ -39,7 +40,8 @@ def compute(node: ast.AST, text: str, function: Callable[..., Any], *values: Any
     except Unsupported:
         raise
     except Exception as error:  # of the caller's constants: it may be anything
-        raise Unsupported(node, f"{text}: {error}") from None
+        wrong = next((value for value in values if isinstance(value, Intrinsic)), None)
+        raise Unsupported(node, f"{text}: {error}", None if wrong is None else instead_of(wrong)) from None
     return checked(node, result)
 
 

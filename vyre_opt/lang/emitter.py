@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from ..ir import arith
-from ..ir.diagnostics import Location
+from ..ir.diagnostics import Diagnostic, Location
 from ..ir.literals import show_number
 from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Unnamed, Value
@@ -21,6 +21,7 @@ from ..ir.scopes import Scope, ScopedLocation
 from ..ir.types import DataType, with_article
 from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, resolved, unify
+from .intrinsics import instead_of
 from .python_source import Unsupported
 
 __all__ = ["Emitter", "check_constant", "element_of", "type_of"]
@@ -54,6 +55,12 @@ class Emitter:
         """Whether the op with blocks that is written now is no line of the author's either, as what guards the lines after a return."""
         self.checks: list[Callable[[], None]] = []
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
+        self.warnings: list[Diagnostic] = []
+        """What is no error, but surely not meant, and what the IR does not show."""
+        self.open_beginnings: set[Value] = set()
+        """What a loop carries that began as a literal, and so has the type of what it met."""
+        self.open_sums: set[Value] = set()
+        """The same behind their loops, where rounds added or multiplied."""
         self._count = 0
         self._constants: list[tuple[Op, Static, ast.AST]] = []
         self.index_checks: set[Op] = set()
@@ -124,9 +131,7 @@ class Emitter:
             dtype = dtype or DataType.BOOL
         elif not static.is_number:
             shown = repr(value) if len(repr(value)) < 40 else type(value).__name__
-            raise Unsupported(
-                node, f"{shown} is no value of a kernel", "a kernel computes with numbers and bools"
-            )
+            raise Unsupported(node, f"{shown} is no value of a kernel", instead_of(value))
         open_type = OpenType(isinstance(value, float))
         if dtype is None:
             dtype = open_type
@@ -174,7 +179,7 @@ class Emitter:
             except Unsupported as error:
                 if op in by_default:
                     error.help = "nothing says which type it has: " + _with_type(static.value)
-                if static.loc is not None:
+                if static.loc is not None and static.loc != self.loc:
                     error.notes.append(("it is written here", static.loc))
                 raise
         if self._deferred:

@@ -35,7 +35,7 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .scalars import python_type, scalar_type
+from .scalars import python_type, scalar_type, type_meant
 from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
@@ -70,6 +70,8 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
 }
 _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
+_LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
+"""Names that shaders have for lanes of a vector."""
 _NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
@@ -135,7 +137,10 @@ class Expressions:
                 try:
                     unify(type_of(binding), dtype, self.source.location(node))
                 except TypeMismatch as mismatch:
-                    raise self.wrong_type(node, mismatch, dtype) from None
+                    error = self.wrong_type(node, mismatch, dtype)
+                    if binding in self.emitter.open_sums and isinstance(dtype, DataType):
+                        error.help = _wide_sum(self.source.text(node), dtype)
+                    raise error from None
             return binding
         if isinstance(binding, BufferView):
             raise Unsupported(
@@ -163,15 +168,29 @@ class Expressions:
     def element_type(self, node: ast.Call, of_type: ast.expr, of_size: ast.expr, what: str) -> DataType:
         """The type of the elements of memory, `vyre.local(f32, 8)`.  Raises Unsupported, also for one in the place of the size."""
         first, second = self.expression(of_type), self.expression(of_size)
-        if isinstance(second, Static) and scalar_type(second.value) is not None:
-            size = self.source.text(of_type) if isinstance(first, Static) else "256"
-            written = f"{self.source.text(node.func)}({self.source.text(of_size)}, {size})"
+        if isinstance(second, Static) and (swapped := type_meant(second.value)) is not None:
+            size = self.source.text(of_type) if isinstance(first, (Static, tuple)) else "256"
+            written = f"{self.source.text(node.func)}({swapped}, {size})"
             raise Unsupported(of_type, f"the type of {what} is written before its size", f"write {written}")
         dtype = scalar_type(self.static(of_type, "a type"))
         if dtype is None:
-            help = f"write {self.source.text(node.func)}(f32, {self.source.text(of_size)})"
+            meant = type_meant(self.static(of_type, "a type")) or "f32"
+            help = f"write {self.source.text(node.func)}({meant}, {self.source.text(of_size)})"
             raise Unsupported(of_type, f"the elements of {what} have a type such as f32", help)
         return dtype
+
+    def warn_of_narrow_sum(self, node: ast.expr, argument: ast.expr, value: Value, dtype: DataType) -> None:
+        """Warn where a sum that began as a literal has the type of its small terms, and is made a wider one behind its loop."""
+        narrow = type_of(value)
+        if value not in self.emitter.open_sums or not isinstance(narrow, DataType) or not narrow.is_int:
+            return
+        bits = narrow.bits or 0
+        if bits < 32 and bits < (dtype.bits or 0):
+            text = self.source.text(argument)
+            message = f"{text} adds up in {narrow}, the type of its terms, and wraps there; {dtype}(...) comes too late"
+            help = f"{_wide_sum(text, dtype)}; or begin with {text} = {narrow}(0), if it is to wrap"
+            loc = self.source.location(node)
+            self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
 
     # --- errors
 
@@ -202,6 +221,8 @@ class Expressions:
         if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
             to_first = a.element.is_float and not b.element.is_float
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
+            if a.element.is_bool is not b.element.is_bool:
+                help = f"write ({texts[1] if a.element.is_bool else texts[0]} != 0)"
         elif isinstance(a, DataType) and isinstance(b, OpenType) and b.is_integer:
             help = f"write {a.element}({texts[1]})"
         elif isinstance(b, DataType) and isinstance(a, OpenType) and a.is_integer:
@@ -263,13 +284,19 @@ class Expressions:
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
         if node.attr == "shape" and (shape := _matrix_shape(value)) is not None:
             return tuple(map(Static, shape))
-        help = None
-        if node.attr in ("astype", "to", "cast"):
+        help: str | None
+        dtype = type_of(value)
+        if isinstance(dtype, DataType) and dtype.is_vec and node.attr in _LANES:
+            help = f"write {self.source.text(node.value)}[{_LANES[node.attr]}]"
+        elif node.attr in ("astype", "to", "cast"):
             help = f"write f32({self.source.text(node.value)}), or another type"
         elif node.attr in INTRINSICS:
             help = f"write vyre.{node.attr}({self.source.text(node.value)})"
         else:
-            help = foreign_help(node.attr)
+            help = (
+                foreign_help(node.attr)
+                or f"a value is one number: write {self.source.text(node.value)} itself, or an op of it, such as vyre.abs(...)"
+            )
         raise Unsupported(node, f"a value has no attribute {node.attr}", help)
 
     def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
@@ -332,6 +359,14 @@ class Expressions:
             return (*first, *second)
         if sign == "**":
             return self._power(node, a, b, a_node, b_node)
+        if sign in ("&", "|", "^", "<<", ">>"):
+            for operand in (a, b):  # rather than that types differ
+                if (
+                    isinstance(operand, Value)
+                    and isinstance(dtype := type_of(operand), DataType)
+                    and dtype.element.is_float
+                ):
+                    self.accepted(node, op, dtype, sign)
         x, y = self.alike(node, (a, b), (a_node, b_node))
         dtype = type_of(x)
         if sign in ("/", "//", "%"):
@@ -377,12 +412,16 @@ class Expressions:
             if row.types == "float" and not dtype.is_float:
                 dtype.is_float = True
             elif row.types in ("int", "bits") and dtype.is_float:
-                raise Unsupported(node, f"{sign or op} takes integers, not floats")
+                raise Unsupported(
+                    node, f"{sign or op} takes integers, not floats", _of_bits(self, node, sign)
+                )
         elif not row.accepts(dtype):
             takes = {"int": "integers", "float": "floats", "num": "numbers", "bits": "integers and bools"}[
                 row.types
             ]
             help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
+            if row.types in ("int", "bits") and dtype.element.is_float:
+                help = _of_bits(self, node, sign)
             raise Unsupported(node, f"{sign or op} takes {takes}, not {dtype}", help)
         elif row.format == "compare" and dtype.is_matrix:
             raise Unsupported(
@@ -495,6 +534,7 @@ class Expressions:
     def visit_compare(self, node: ast.Compare) -> Binding:
         """The comparisons from left to right, of which each is made only where those before it hold."""
         nodes = [node.left, *node.comparators]
+        self._refuse_joined_bits(node, nodes)
         last = self.expression(node.left)
 
         def compare(index: int) -> Binding:
@@ -504,15 +544,35 @@ class Expressions:
 
         return self._in_turn("and", compare, [node] * len(node.ops))
 
+    def _refuse_joined_bits(self, node: ast.Compare, nodes: Sequence[ast.expr]) -> None:
+        """Raise Unsupported for `a < b & c < d`, in which & binds first."""
+        for each in nodes[1:-1]:
+            if isinstance(each, ast.BinOp) and isinstance(each.op, (ast.BitAnd, ast.BitOr)):
+                text = self.source.text(node)
+                sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
+                if f"({self.source.text(each)})" not in text:
+                    help = f"write {text.replace(sign, word)}"
+                    raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
+
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
     ) -> Binding:
         if type(kind) not in _COMPARE:
             if isinstance(a, Static) and isinstance(b, Static) and isinstance(kind, (ast.Is, ast.IsNot)):
                 return Static((a.value is b.value) is isinstance(kind, ast.Is))
-            raise Unsupported(
-                node, "a kernel compares by ==, !=, <, <=, > and >=", "write a loop, or several comparisons"
-            )
+            help = "write a loop, or several comparisons"
+            if isinstance(kind, (ast.In, ast.NotIn)) and isinstance(b_node, ast.Tuple):
+                sign, word = ("==", " or ") if isinstance(kind, ast.In) else ("!=", " and ")
+                text = self.source.text(a_node)
+                help = f"write {word.join(f'{text} {sign} {self.source.text(part)}' for part in b_node.elts)}"
+            elif isinstance(kind, (ast.Is, ast.IsNot)):
+                is_none = isinstance(b_node, ast.Constant) and b_node.value is None
+                help = (
+                    "arrays and numbers of a kernel are never None: leave it out"
+                    if is_none
+                    else "write == or !="
+                )
+            raise Unsupported(node, "a kernel compares by ==, !=, <, <=, > and >=", help)
         sign, op, function = _COMPARE[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self.computed(node, function, a, b)
@@ -659,10 +719,12 @@ class Expressions:
         if isinstance(base, Static):
             try:
                 return _static_of(node, self._item(node, base.value, "this index"))
-            except Unsupported:
+            except Unsupported as error:
+                name = self.source.text(node.value)
+                if isinstance(base.value, (list, tuple)) and not isinstance(error.node, ast.Subscript):
+                    error.help = f"pass it as an argument, {name}: Read[f32], or go by constants: for j in vyre.static(range(len({name})))"
                 if not is_foreign_array(base.value):
                     raise
-            name = self.source.text(node.value)
             help = f"pass it as an argument, {name}: Read[f32]; only constants index what is outside"
             raise Unsupported(node, f"{name} is an array outside of the kernel", help)
         if isinstance(base, tuple):
@@ -670,7 +732,16 @@ class Expressions:
         index = self.static(node.slice, "the index of a tuple or a vector")
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
-            raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
+            text = self.source.text(node.value)
+            help = "only arrays, vectors and tuples have elements"
+            if (
+                isinstance(node.value, ast.Subscript)
+                and isinstance(node.value.value, ast.Name)
+                and isinstance(self.env.get(node.value.value.id), BufferView)
+            ):
+                outer, inner = self.source.text(node.value.slice), self.source.text(node.slice)
+                help = f"of an array of two dimensions write {self.source.text(node.value.value)}[{outer}, {inner}]"
+            raise Unsupported(node, f"{text} is a single value and has no elements", help)
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, index, dtype)})
 
     def elements(self, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
@@ -686,7 +757,7 @@ class Expressions:
         try:
             return items[index]
         except (TypeError, LookupError) as error:
-            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+            raise Unsupported(node, f"{self.source.text(node)}: {error}", _indices_of(items)) from None
 
     def _subscript(self, node: ast.expr, what: str) -> Any:
         """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
@@ -730,6 +801,14 @@ class Expressions:
         bindings = (binding,) if parts is None else parts
         if len(bindings) != buffer.dimensions:
             help = f"write {element_text(buffer)}"
+            if len(bindings) < buffer.dimensions and buffer.access in (
+                AccessMode.READ,
+                AccessMode.WRITE,
+                AccessMode.READ_WRITE,
+            ):
+                first = ", ".join([self.source.text(part) for part in nodes])
+                rest = ", :" * (buffer.dimensions - len(bindings))
+                help = f"an element is {element_text(buffer)}, in an atomic ({', '.join('ijk'[: buffer.dimensions])}); a row is {buffer.name}[{first}{rest}]"
             if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
                 help += f", or declare {declaration_text(buffer, len(bindings))}"
             raise Unsupported(node, f"{takes}, not {number_of_indices(len(bindings), with_noun=False)}", help)
@@ -770,7 +849,11 @@ class Expressions:
         if buffer.dimensions > 1:
             length, along = f"{name}.shape[{dimension}]", f" along dimension {dimension}"
         if not isinstance(index, int) or isinstance(index, bool):
-            help = f"call it: {index!r}(0)" if isinstance(index, Intrinsic) else None
+            help = (
+                f"call it: {index!r}(0)"
+                if isinstance(index, Intrinsic)
+                else f"write {element_text(buffer)}, i a whole number"
+            )
             raise Unsupported(node, f"an index is an integer, not {index!r}", help)
         if index < 0:
             element = f"{length} - {-index}"
@@ -837,6 +920,31 @@ def size_of(dtype: AnyType) -> tuple[int, int]:
     """How many extents a slice has, and how many of them are not 1; none for another type."""
     extents = dtype.extents if isinstance(dtype, DataType) else ()
     return len(extents), sum(extent != 1 for extent in extents)
+
+
+def _of_bits(t: Expressions, node: ast.AST, sign: str | None) -> str:
+    """What to write for an operator on bits of floats."""
+    help = "write vyre.bitcast(x, u32) for the bits of a float"
+    if sign == "^" and isinstance(node, ast.BinOp):
+        return f"write {t.source.text(node.left)} ** {t.source.text(node.right)} for a power; {help}"
+    words = {"&": "and", "|": "or", "~": "not"}
+    return (
+        f"conditions are joined by `{words[sign]}`; {help}"
+        if sign in words
+        else f"convert it: u32(...); {help}"
+    )
+
+
+def _indices_of(items: Any) -> str | None:
+    if not isinstance(items, (tuple, list)):
+        return None
+    return f"it has {len(items)} part{'s' * (len(items) != 1)}" + (
+        f", 0 to {len(items) - 1}" if items else ""
+    )
+
+
+def _wide_sum(name: str, dtype: DataType) -> str:
+    return f"begin with {name} = {dtype}(0), and add {dtype}(...)"
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

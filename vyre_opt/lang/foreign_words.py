@@ -15,7 +15,7 @@ from .intrinsics import INTRINSICS
 from .python_source import Unsupported
 from .scalars import python_type
 
-__all__ = ["dotted_name", "foreign_help", "in_python", "no_attribute", "undefined"]
+__all__ = ["dotted_name", "foreign_help", "in_python", "no_attribute", "outside_help", "undefined"]
 
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^",
@@ -92,6 +92,14 @@ def foreign_help(name: str) -> str | None:
         if here is not None:
             return f"write {here}"
     return None
+
+
+def outside_help(name: str) -> str:
+    """What to write for an attribute of the package that is not there, outside of kernels."""
+    kernels = import_module("vyre_opt.kernels")
+    if name in getattr(kernels, "__all__", ()):
+        return f"write vyre_opt.kernels.{name}(...)"
+    return foreign_help(name) or "dir(vyre_opt) has all names, and docs/python.md says what they are for"
 
 
 def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..execution.arguments import in_order, some_by_name
+from ..ir.caller import caller_location
+from ..ir.ignored_axes import ignored_axes
 from ..ir.program import MAX_LANES, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
@@ -18,6 +20,7 @@ from .fastmath import flags_of_program
 from .generics import types_of_call
 from .inlining import call_function
 from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
+from .program_warnings import give_warnings
 from .python_source import check_function, remember_source
 from .translated_function import TranslatedFunction
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from ..driver.call_report import CallReport
     from ..driver.program import ProgramExecutable
 
-__all__ = ["Func", "Kernel", "ConfiguredKernel", "func", "program"]
+__all__ = ["Func", "Kernel", "ConfiguredKernel", "func", "needs_grid", "program"]
 
 MAX_GRIDS = 64
 
@@ -84,7 +87,7 @@ def program(
 def _dims(extents: int | Sequence[int], what: str) -> Dim3:
     dims = [constant_of(n) for n in (extents if isinstance(extents, (tuple, list)) else (extents,))]
     if not 1 <= len(dims) <= 3 or not all(type(n) is int and n > 0 for n in dims):
-        raise CallValueError(f"{what} is one to three whole numbers, not {extents!r}")
+        raise CallValueError(f"{what} is one to three whole numbers from 1 on, not {extents!r}")
     x, y, z = (*dims, 1, 1)[:3]
     if what == "workgroup" and (x * y * z > MAX_LANES or z > MAX_WORKGROUP[2]):
         has = f"at most {MAX_LANES} invocations, and {MAX_WORKGROUP[2]} along z"
@@ -220,11 +223,11 @@ class Kernel(TranslatedFunction):
 
     def _over_own_grid(self) -> ConfiguredKernel:
         if self.grid is None:
-            name = self.function.__name__
-            raise CallTypeError(
-                f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {self.workgroup[0]})](...)"
-            )
+            raise needs_grid(self.function.__name__, self.workgroup[0])
         return self[self.grid]
+
+    def _warn(self, grid: Any) -> None:
+        give_warnings([*ignored_axes(self._item, self._checked(grid), caller_location())])
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:
@@ -299,6 +302,13 @@ class Kernel(TranslatedFunction):
             f"{name} is a program, and a program calls none",
             f"put @vyre.func on {name}, or launch both in a function with @vyre.pipeline",
         )
+
+
+def needs_grid(name: str, lanes: int) -> CallTypeError:
+    """The error of a call without brackets, by the name that was called."""
+    return CallTypeError(
+        f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {lanes})](...)"
+    )
 
 
 class ConfiguredKernel:

@@ -224,3 +224,11 @@ def ceil_div(a: int, b: int) -> int:
 def static(value: T) -> T:
     """`value`, which a kernel knows when it is translated; a loop over `static(range(4))` is unrolled."""
     return value
+
+
+def instead_of(value: object) -> str:
+    """What to write for an object that is no number."""
+    if isinstance(value, Intrinsic):
+        row = OPS.get(value.__name__)
+        return f"call it: vyre.{value.__name__}({'0' if row is not None and row.format == 'id' else '...'})"
+    return "a kernel computes with numbers and bools"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.program import Value
 from ..ir.types import DataType
-from .bindings import Static
+from .bindings import BufferView, Static
 from .emitter import check_constant, type_of
 from .inference import AnyType, OpenType, TypeMismatch, known, resolved, unify
 from .python_source import Unsupported
@@ -89,8 +89,12 @@ def _bounds(t: Expressions, call: ast.Call) -> list[Bound]:
         binding = t.expression(node)
         if isinstance(binding, Static):
             if not isinstance(binding.value, int) or isinstance(binding.value, bool):
-                raise Unsupported(node, f"a loop counts by whole numbers, not {binding.value!r}")
+                help = "count by whole numbers, and compute with them: for k in range(10): t = f32(k) * 0.1"
+                raise Unsupported(node, f"a loop counts by whole numbers, not {binding.value!r}", help)
             bounds.append(binding)
+        elif isinstance(binding, BufferView):
+            text = t.source.text(node)
+            raise Unsupported(node, f"{text} is an array, not a number", f"write range(len({text}))")
         else:
             bounds.append(t.as_value(binding, node))
     if len(bounds) == 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,7 +23,13 @@ from ..ir.literals import LiteralError, encode_constant
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
-from ..ir.pipeline_rules import UnwrittenRead, outside_when_launched, unwritten_reads, unwritten_warning
+from ..ir.pipeline_rules import (
+    UnwrittenRead,
+    lost_results,
+    outside_when_launched,
+    unwritten_reads,
+    unwritten_warning,
+)
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
@@ -35,8 +42,8 @@ from .generics import specialized, unbound_help, widest_types
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name, untyped
-from .scalars import scalar_type
-from .unsupported import EXPRESSIONS, STATEMENTS, surely_unsupported
+from .scalars import scalar_type, type_meant
+from .unsupported import STATEMENTS, surely_unsupported
 
 __all__ = ["check_decorated_pipeline", "translate_pipeline"]
 
@@ -98,7 +105,8 @@ def translate_pipeline(
     give_warnings(verify(module, warns=False))
     # its programs have warned where they were translated
     told = map(_unwritten, unwritten_reads(pipeline, module))
-    give_warnings([*told, *outside_when_launched(pipeline, module)])
+    found = [*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module)]
+    give_warnings([each for each in found if each.severity == "error" or not for_debugger])
     return module
 
 
@@ -251,6 +259,11 @@ class _Translator:
             self.block(node.body if test else node.orelse)
         elif isinstance(node, ast.Return) and node.value is None:
             raise Unsupported(node, "a pipeline has no return", "write if and else around constants")
+        elif isinstance(node, ast.Return):
+            instead = "leave it out: results are in the arrays of the caller that are Write or ReadWrite"
+            raise Unsupported(node, "a pipeline returns nothing", instead)
+        elif isinstance(node, ast.While):
+            raise Unsupported(node, _ONLY_HERE, "write for _ in range(3), a number of rounds that is known")
         else:
             message, help = STATEMENTS.get(type(node), (_ONLY_HERE, None))
             raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)
@@ -302,9 +315,11 @@ class _Translator:
             order = "behind" if callee is INTRINSICS["zeros"] else "before"
             help = f"write {self.source.text(call.func)}({written})"
             raise Unsupported(element, f"the type of a buffer is written {order} its size", help)
-        dtype = scalar_type(self.constant(element, "the type of a buffer"))
+        given = self.constant(element, "the type of a buffer")
+        dtype = scalar_type(given)
         if dtype is None:
-            raise Unsupported(element, "the elements of a buffer have a type such as f32")
+            help = f"write {type_meant(given) or 'f32'}"
+            raise Unsupported(element, "the elements of a buffer have a type such as f32", help)
         loc = self.source.location(call)
         buffer = self.builder.buffer(targets[0].id, dtype, self.sizes(size), loc)
         if callee is INTRINSICS["zeros"]:
@@ -318,7 +333,8 @@ class _Translator:
         given = dict(zip((first, second), call.args, strict=False))
         given |= {k.arg: k.value for k in call.keywords if k.arg is not None and k.arg not in given}
         if given.keys() != {first, second} or len(call.args) + len(call.keywords) != 2:
-            raise Unsupported(call, f"{name} takes {has}")
+            what, _, written = has.partition(": ")
+            raise Unsupported(call, f"{name} takes {what}", f"write {written}")
         return given[first], given[second]
 
     def _fill(self, call: ast.Call) -> None:
@@ -420,9 +436,11 @@ class _Translator:
                 )
             self._stage(node, callee, callee.grid)
         else:
-            raise Unsupported(
-                node, _ONLY_HERE, f"put @vyre.program on {self.source.text(node.func)}, and give it a grid"
-            )
+            name = self.source.text(node.func)
+            instead = f"call it in a program, and launch that; or call {name} outside of the pipeline"
+            if inspect.isfunction(callee):
+                instead = f"put @vyre.program on {name}, and give it a grid"
+            raise Unsupported(node, _ONLY_HERE, _not_here(node, callee, name) or instead)
 
     def _launch(self, node: ast.Call, subscript: ast.Subscript) -> None:
         kernel = self.constant(subscript.value, "what a pipeline launches")
@@ -435,9 +453,16 @@ class _Translator:
         parts = subscript.slice.elts if isinstance(subscript.slice, ast.Tuple) else [subscript.slice]
         if not 1 <= len(parts) <= 3:
             raise Unsupported(subscript.slice, "a grid has one to three extents")
+        whole = _plain(self.expression(parts[0])) if len(parts) == 1 else None
+        if len(parts) == 1 and (
+            isinstance(self.expression(parts[0]), tuple) or (whole and isinstance(whole.value, tuple))
+        ):
+            grid = self.source.text(subscript.slice)
+            help = f"write {self.source.text(subscript.value)}[{grid}[0], {grid}[1]]"
+            raise Unsupported(
+                subscript.slice, "the extents of a grid stand in the brackets, one by one", help
+            )
         extents = [self.extent(part) for part in parts]
-        if len(parts) == 1 and isinstance(self.expression(parts[0]), tuple):
-            raise Unsupported(subscript.slice, "write the extents of a grid in the brackets: [x, y]")
         x, y, z = (*extents, 1, 1)[:3]
         self._stage(node, kernel, (x, y, z))
 
@@ -453,7 +478,8 @@ class _Translator:
         given = dict(zip(kernel.parameters, node.args, strict=False))
         unknown = next((k for k in keywords if k not in kernel.parameters or k in given), None)
         if unknown is not None:
-            raise Unsupported(node, f"{name} takes no {unknown} here", suggest(unknown, kernel.parameters))
+            help = suggest(unknown, kernel.parameters) or f"it is {name}({takes})"
+            raise Unsupported(node, f"{name} takes no {unknown} here", help)
         given |= keywords
         missing = [n for n in kernel.parameters if n not in given and n not in defaults_of(kernel.function)]
         if missing:
@@ -463,10 +489,14 @@ class _Translator:
                 f"it is {name}({takes})",
             )
         program = self.builder.program(self._specialized(node, kernel, given))
-        buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
+        signature = f"it is {name}({takes})"
+        buffers = tuple(
+            self._buffer(given[b.name], f"{name} takes an array for {b.name}; {signature}").name
+            for b in program.bound_buffers
+        )
         formals = {actual: b.name for actual, b in zip(buffers, program.bound_buffers, strict=True)}
         params = {
-            n: self._param_value(given[n], p, program.name, formals)
+            n: self._param_value(given[n], p, program.name, formals, signature)
             for n, p in program.params.items()
             if n in given
         }
@@ -484,18 +514,25 @@ class _Translator:
             raise Unsupported(node, str(error)) from None
         return generic.at(*types) if types else generic
 
-    def _buffer(self, node: ast.expr) -> Buffer:
+    def _buffer(self, node: ast.expr, help: str | None = None) -> Buffer:
+        """An array that is passed.  `help`: what to pass."""
+        if isinstance(node, ast.Subscript) and isinstance(self._maybe(node.value), Buffer):
+            text = self.source.text(node.value)
+            instead = f"pass {text}, and where it begins as a number; or slice it in the call of the pipeline"
+            raise Unsupported(node, "a pipeline passes whole arrays", instead)
         binding = self.expression(node)
         if not isinstance(binding, Buffer):
             text = self.source.text(node)
-            help = f"pass an array argument, or memory of the pipeline's own: {text} = vyre.buffer(f32, 16)"
-            raise Unsupported(node, f"{text} is no array", help if isinstance(node, ast.Name) else None)
+            own = "pass an array argument, or memory of the pipeline's own: t = vyre.buffer(f32, 16)"
+            raise Unsupported(node, f"{text} is no array", help or own)
         return binding
 
     def _param_value(
-        self, node: ast.expr, param: Param, program: str, formals: Mapping[str, str]
+        self, node: ast.expr, param: Param, program: str, formals: Mapping[str, str], signature: str
     ) -> LaunchParam:
-        """What a launch passes for a number.  `formals`: the program's names of the buffers that it passes."""
+        """What a launch passes for a number.  `formals`: the program's names of the buffers that it passes.  `signature`: how it
+        is called."""
+        self._refuse_computed_float(node, param, program)
         binding = self.expression(node)
         if isinstance(binding, _Param):
             return binding.param.name
@@ -512,7 +549,17 @@ class _Translator:
                 lengths = ", ".join(f"len({name})" for name in dict.fromkeys(names))
                 help = f"take {param.name} out of {program}, and compute it there, from {lengths}"
             raise Unsupported(node, message, help)
-        raise Unsupported(node, f"{param.name} is {param.dtype}, and this is no number")
+        raise Unsupported(node, f"{param.name} is {param.dtype}, and this is no number", signature)
+
+    def _refuse_computed_float(self, node: ast.expr, param: Param, program: str) -> None:
+        """Raises Unsupported for arithmetic on a number of the pipeline's own that no size could be: of a float."""
+        names = [self.env.get(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
+        is_float = any(isinstance(b, _Param) and not b.param.dtype.is_int for b in names)
+        if is_float and not isinstance(node, ast.Name):
+            text = self.source.text(node)
+            message = f"a launch passes constants and numbers of the pipeline, and {text} is computed"
+            help = f"compute it in {program}, or pass it to the pipeline as a number of its own, {param.name}: {param.dtype}"
+            raise Unsupported(node, message, help)
 
     def _named_kernel(self, node: ast.Call, name: str) -> None:
         kernel = NAMED_KERNELS[name]
@@ -563,6 +610,12 @@ class _Translator:
             help = "write a number, or a name of a number outside of the pipeline"
             raise Unsupported(node, f"{what} is known before the pipeline runs; this is not", help)
         return plain.value
+
+    def _maybe(self, node: ast.expr) -> _Binding | None:
+        try:
+            return self.expression(node)
+        except Unsupported:
+            return None
 
     def _maybe_constant(self, node: ast.expr) -> Any:
         try:
@@ -625,8 +678,9 @@ class _Translator:
             return self._item(node)
         if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.IfExp)):
             return self._evaluated(node)
-        message, help = EXPRESSIONS.get(type(node), (_ONLY_HERE, None))
-        raise Unsupported(node, message, help)
+        raise Unsupported(
+            node, _ONLY_HERE, "compute it in Python before the call of the pipeline, or in a program"
+        )
 
     def _name(self, node: ast.Name) -> _Binding:
         if node.id in self.env:
@@ -648,7 +702,11 @@ class _Translator:
         try:
             return _Constant(checked(node, self.source.bound(getattr(base.value, node.attr))))
         except AttributeError as error:
-            raise no_attribute(node, base.value, error) from None
+            wrong = no_attribute(node, base.value, error)
+            kernel = next((name for name in NAMED_KERNELS if name.rpartition(".")[2] == node.attr), None)
+            if kernel is not None:
+                wrong.help = f"write {self.source.text(node.value)}.{kernel}(...)"
+            raise wrong from None
 
     def _item(self, node: ast.Subscript) -> _Binding:
         base, index = self.expression(node.value), self._subscript(node.slice)
@@ -674,7 +732,12 @@ class _Translator:
         if all(isinstance(b, _Constant) for b in bindings):
             return self._evaluated(node)
         if not name:
-            raise Unsupported(node, "sizes and grids are computed by +, -, *, //, min, max and ceil_div")
+            help = None
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                over, by = self.source.text(node.left), self.source.text(node.right)
+                help = f"write {over} // {by}, or vyre.ceil_div({over}, {by}), which rounds up"
+            message = "sizes and grids are computed by +, -, *, //, min, max and ceil_div"
+            raise Unsupported(node, message, help)
         for binding, operand in zip(bindings, operands, strict=True):
             if isinstance(binding, Buffer):
                 text = self.source.text(operand)
@@ -689,7 +752,16 @@ class _Translator:
         return _Size(GridCall(name, (a, b)))
 
     def _function(self, node: ast.Call) -> _Binding:
-        callee = self.constant(node.func, "what a pipeline calls")
+        of_launch = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        callee = self.constant(of_launch, "what a pipeline calls")
+        if isinstance(callee, (Kernel, KernelIntrinsic)):
+            help = f"write it on a line of its own, {self.source.text(node.func)}(x, y): it writes to an array that it takes"
+            raise Unsupported(node, "a launch gives no value", help)
+        if of_launch is not node.func:
+            callee = self.constant(node.func, "what a pipeline calls")
+        if callee is INTRINSICS["shared"] or callee is INTRINSICS["local"]:
+            help = "write t = vyre.buffer(f32, 256), which all programs may take"
+            raise Unsupported(node, f"{self.source.text(node.func)} is memory of a kernel", help)
         if callee is len and len(node.args) == 1:
             binding = self.expression(node.args[0])
             if isinstance(binding, Buffer):
@@ -702,6 +774,10 @@ class _Translator:
             raise Unsupported(
                 node, "a buffer has a name of its own", f"assign it: t = {self.source.text(node)}"
             )
+        instead = _not_here(node, callee, self.source.text(node.func))
+        if instead is not None and any(self._maybe_constant(a) is None for a in node.args):
+            message = f"{self.source.text(node.func)} computes in Python, before the pipeline runs"
+            raise Unsupported(node, message, instead)
         return self._evaluated(node)
 
     def _evaluated(self, node: ast.expr) -> _Constant:
@@ -719,6 +795,20 @@ class _Translator:
         """Whether this is `len(x)`, `x.shape` or `x.shape[1]`, of a buffer; one extent may be known where another is not."""
         node = node.value if isinstance(node, ast.Subscript) else node
         return isinstance(self.env.get(measured_name(node)), Buffer)
+
+
+def _not_here(node: ast.Call, callee: Any, name: str) -> str | None:
+    """What to write in a pipeline for a function of Python or NumPy."""
+    if callee is print:
+        return 'print arrays after the call of the pipeline, and values in a program: print(f"i={i}")'
+    inner = node.args[0] if callee is math.ceil and len(node.args) == 1 else None
+    if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
+        return f"write vyre.ceil_div({ast.unparse(inner.left)}, {ast.unparse(inner.right)})"
+    last = name.rpartition(".")[2]
+    if last in ("zeros", "empty", "ones", "full", "zeros_like", "empty_like") and "." in name:
+        own = "zeros(len(x), f32)" if last.startswith("zeros") else "buffer(f32, len(x))"
+        return f"write t = vyre.{own}, memory of the pipeline's own"
+    return None
 
 
 def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:

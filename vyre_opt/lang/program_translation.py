@@ -33,6 +33,7 @@ from .python_source import FunctionSource, Unsupported, untyped
 from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
+from .types import Array
 from .unsupported import STATEMENTS, TOO_DEEP, surely_unsupported
 
 __all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "check_decorated", "translate_program"]
@@ -107,6 +108,7 @@ def translate_program(
     give_flags(program.body, fastmath)
     module.add(program)
     warnings = [*verify(module), *ignored_breakpoints(program)]
+    warnings += emitter.warnings
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
 
@@ -211,7 +213,11 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         help = foreign_help(shown) or (
             "write f32 for a number, Read[f32] for an array of one dimension, Read[f32[:, :]] for one of two"
         )
-        if any(annotation is each for each in (int, float)):
+        if isinstance(annotation, type) and issubclass(annotation, Array):
+            help = (
+                f"write {shown}[f32], with the type of its elements, or {shown}[f32[:, :]] for two dimensions"
+            )
+        elif any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
             help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"

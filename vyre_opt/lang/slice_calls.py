@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..ir.ops import OPS
 from ..ir.program import Value
 from ..ir.types import DataType, TypeNameError
-from .bindings import Binding, Static
+from .bindings import Binding, BufferView, Static
 from .call_arguments import by_name
 from .emitter import type_of
 from .expressions import Expressions
@@ -24,7 +24,12 @@ NARROW = (DataType.F16, DataType.BF16)
 
 
 def _slice_of(t: Expressions, node: ast.expr) -> tuple[Value, DataType]:
-    value = t.value(node)
+    binding = t.expression(node)
+    if isinstance(binding, BufferView):
+        text, rows = t.source.text(node), binding.buffer.dimensions - 1
+        row = f"{text}[{', '.join([*'ij'[:rows], ':'])}]"
+        raise Unsupported(node, f"{text} is a whole array, and this is of a row", f"write {row}")
+    value = t.as_value(binding, node)
     dtype = slice_type(type_of(value))
     if dtype is None:
         raise Unsupported(

@@ -13,17 +13,18 @@ What may leave a block early is translated with what follows it:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.loops import BOUND_NAMES
-from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
+from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Op, Value
 from ..ir.scopes import Scope
 from ..ir.types import DataType
 from . import local_arrays, slices
+from .array_types import declaration_text
 from .bindings import (
     BREAK,
     CONTINUE,
@@ -41,7 +42,7 @@ from .bindings import (
     shown_tuple,
 )
 from .calls import call
-from .constants import constant_of
+from .constants import constant_of, measured_name
 from .emitter import type_of
 from .flow import (
     always_leaves,
@@ -139,8 +140,14 @@ class Statements(slices.SliceExpressions):
     def visit_expr(self, node: ast.Expr, rest: Sequence[ast.stmt]) -> None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring
-        self.expression(node.value)
+        if isinstance(node.value, ast.Compare) and isinstance(node.value.ops[0], ast.Eq):
+            help = f"write {self.source.text(node.value).replace('==', '=', 1)}"
+            raise Unsupported(node, "== compares, and nothing uses the result", help)
+        binding = self.expression(node.value)
         if not isinstance(node.value, ast.Call):
+            if isinstance(binding, Static) and callable(binding.value):
+                text = self.source.text(node.value)
+                raise Unsupported(node, f"{text} is named here, and not called", f"write {text}()")
             raise Unsupported(
                 node, "this computes a value that nothing uses", "assign it, or remove the line"
             )
@@ -230,7 +237,13 @@ class Statements(slices.SliceExpressions):
             if isinstance(binding, Value) and binding.name.isdigit():
                 binding.name = text_name(target.id)
             if isinstance(binding, Static) and binding.value is None:
-                raise Unsupported(node, f"{self.source.text(node)} gives no value")
+                text = self.source.text(node)
+                if isinstance(node, ast.Constant):
+                    help = f"begin with a number: {target.id} = 0.0, or -math.inf for a maximum"
+                    raise Unsupported(
+                        node, "a kernel has no None: a name is a number from its first line on", help
+                    )
+                raise Unsupported(node, f"{text} gives no value", f"write {text} in a line of its own")
             self._refuse_lost_array(target, binding)
             self.env[target.id] = binding
         elif isinstance(target, ast.Tuple):
@@ -267,8 +280,16 @@ class Statements(slices.SliceExpressions):
                 raise Unsupported(name, "a kernel does not unpack with *", "write the names")
         parts: Any = binding.value if isinstance(binding, Static) else binding
         if not isinstance(parts, tuple) or len(parts) != len(target.elts):
-            count = f"{len(parts)} values" if isinstance(parts, tuple) else "one value"
-            raise Unsupported(target, f"{len(target.elts)} names for {count}")
+            number = len(parts) if isinstance(parts, tuple) else 1
+            count = "one value" if number == 1 else f"{number} values"
+            help = (
+                f"write {number} names" if number > 1 else f"write {self.source.text(target.elts[0])} = ..."
+            )
+            if isinstance(array := self.env.get(measured_name(node)), BufferView):
+                help = f"{array.buffer.name} has {number} dimension{'s' * (number > 1)}"
+                help += f", and len({array.buffer.name}) elements" if number == 1 else ""
+                help += f"; one of {len(target.elts)} is declared {declaration_text(array.buffer, len(target.elts))}"
+            raise Unsupported(target, f"{len(target.elts)} names for {count}", help)
         for name, part in zip(target.elts, parts, strict=True):
             self.assign(name, Static(constant_of(part)) if isinstance(binding, Static) else part, node)
 
@@ -286,7 +307,23 @@ class Statements(slices.SliceExpressions):
             return
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(target.value, ast.Name) or not isinstance(dtype, DataType) or not dtype.is_vec:
-            raise Unsupported(target, "an element of this cannot be assigned", "assign the whole to a name")
+            help = "assign the whole to a name"
+            if dtype is not None and slices.slice_type(dtype) is not None:
+                name, at, new = map(self.source.text, (target.value, target.slice, node))
+                help = "a slice is a value, computed as a whole"
+                if isinstance(target.slice, ast.Compare):
+                    help += f": write {name} = vyre.where({at}, {new}, {name})"
+                else:
+                    help += f": write {name} = vyre.where(vyre.arange(len({name})) == {at}, {new}, {name})"
+            if isinstance(base, Static):
+                name = self.source.text(target.value)
+                help = (
+                    f"store in an array argument, {name}: ReadWrite[f32], or in {name} = vyre.local(f32, 8)"
+                )
+                raise Unsupported(
+                    target, f"{name} stands outside of the kernel, which cannot change it", help
+                )
+            raise Unsupported(target, "an element of this cannot be assigned", help)
         index = self.lane(target.slice, self.static(target.slice, "the lane of a vector"), dtype)
         value = self.as_value(binding, node, dtype.element)
         assert isinstance(base, Value)
@@ -297,7 +334,7 @@ class Statements(slices.SliceExpressions):
             raise Unsupported(
                 node,
                 f"elements of {view.buffer.name} are not written at the indices of a slice: two of them may be the same",
-                "write a program with an invocation for each",
+                "of neighbours, write a block, y[first : first + 64] = ...; of others, a program with an invocation for each",
             )
         element = view.buffer.dtype
         dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
@@ -318,10 +355,16 @@ class Statements(slices.SliceExpressions):
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
             raise Unsupported(node, "shared memory needs a name", "assign it: tile = vyre.shared(f32, 256)")
         if len(node.args) not in (2, 3) or node.keywords:
-            raise Unsupported(node, "shared memory has a type and a size: vyre.shared(f32, 256)")
+            written = f"{self.source.text(node.func)}(f32, 256)"
+            help = f"write {written}, or {written.replace('256', '(16, 16)')} for two dimensions"
+            raise Unsupported(node, f"shared memory has a type and a size: {written}", help)
         scope = self.static(node.args[2], "who shares memory") if len(node.args) == 3 else "workgroup"
         if scope not in ("workgroup", "cluster"):
-            raise Unsupported(node.args[2], f"a workgroup or a cluster shares memory, not {scope!r}")
+            called, element, *extents = map(self.source.text, (node.func, *node.args))
+            help = 'write "workgroup", or leave it out'
+            if isinstance(scope, int):
+                help = f"write {called}({element}, ({', '.join(extents)})) for two dimensions"
+            raise Unsupported(node.args[2], f"a workgroup or a cluster shares memory, not {scope!r}", help)
         dtype = self.element_type(node, node.args[0], node.args[1], "shared memory")
         size = self.static(node.args[1], "the size of shared memory")
         shape = size if isinstance(size, tuple) else (size,)
@@ -344,6 +387,11 @@ class Statements(slices.SliceExpressions):
         return BufferView(buffer)
 
     def visit_assert(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> None:
+        if isinstance(node.msg, ast.JoinedStr):
+            help = 'write assert p, "what went wrong", and print the values before it: print(f"i={i}")'
+            raise Unsupported(
+                node.msg, "the message of an assert is known when the kernel is translated", help
+            )
         message = "" if node.msg is None else str(self.static(node.msg, "the message of an assert"))
         message = message or self.source.text(node.test)
         condition = self.condition(node.test)
@@ -507,7 +555,9 @@ class Statements(slices.SliceExpressions):
                     for v in (x, y)
                 )
                 return Unbound(
-                    f"{shown} has another type in each branch of this if: {types}", self.source.location(node)
+                    f"{shown} has another type in each branch of this if: {types}",
+                    self.source.location(node),
+                    f"convert it where it is assigned, {shown} = f32(...), or take another name in one branch",
                 )
             found.append(pair)
         pairs += found
@@ -558,6 +608,7 @@ class Statements(slices.SliceExpressions):
         self.env[node.target.id] = Unbound(
             f"{node.target.id} is the counter of a loop, and has no value after it",
             self.source.location(node),
+            f"keep it in a name of its own: last = 0 before the loop, and last = {node.target.id} in it",
         )
         return self._rest_unless_left(node, rest)
 
@@ -641,7 +692,7 @@ class Statements(slices.SliceExpressions):
         carried = self._carried(node, node.body)
         initial = [value for _, binding in carried for value in leaves(binding)]
         counter = self.emitter.fresh(span.counter_type, text_name(node.target.id))
-        args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        args = self._arguments_for(initial)
         block = Block((counter, *args))
         with self._inner_names(), self.emitter.at(block):
             self._bind(carried, args)
@@ -653,6 +704,7 @@ class Statements(slices.SliceExpressions):
         attrs = {name: bound.value if isinstance(bound, Static) else None for name, bound in bounds}
         self.emitter.loc = self.source.location(node)
         op = self.emitter.op("for", (*span.values, *initial), [type_of(a) for a in args], attrs, (block,))
+        self._note_sums(initial, args, op)
         self._bind(carried, list(op.results))
 
     def _counted_while(self, node: ast.For, span: LoopRange) -> None:
@@ -690,8 +742,7 @@ class Statements(slices.SliceExpressions):
         begin: Any,
     ) -> None:
         initial = [value for _, binding in carried for value in leaves(binding)]
-        args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
-        inner = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        args, inner = self._arguments_for(initial), self._arguments_for(initial)
         blocks = Block(tuple(args)), Block(tuple(inner))
         with self._inner_names(), self.emitter.at(blocks[0]):
             self._bind(carried, args)
@@ -710,7 +761,23 @@ class Statements(slices.SliceExpressions):
         self.emitter.loc = self.source.location(node)
         self.emitter.is_hidden = isinstance(node, ast.While)  # its line is that of its condition
         op = self.emitter.op("while", initial, [type_of(a) for a in args], regions=blocks)
+        self._note_sums(initial, inner, op)
         self._bind(carried, list(op.results))
+
+    def _arguments_for(self, initial: Sequence[Value]) -> list[Value]:
+        """The arguments of a loop's block."""
+        args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        is_open = self.emitter.open_beginnings.__contains__
+        self.emitter.open_beginnings |= {a for a, value in zip(args, initial, strict=True) if is_open(value)}
+        return args
+
+    def _note_sums(self, initial: Sequence[Value], args: Sequence[Value], loop: Op) -> None:
+        """Note which results of a loop add up from a literal."""
+        ends = loop.regions[-1].terminator
+        carried = zip(initial, args, ends.operands if ends else (), loop.results, strict=False)
+        for value, arg, end, result in carried:
+            if value in self.emitter.open_beginnings and adds_to(end, arg, self.emitter.open_sums):
+                self.emitter.open_sums.add(result)
 
     def _goes_on(self, node: ast.While | ast.For, condition: Any) -> Value:
         """The condition of a loop, asked only where no flag is set."""
@@ -769,6 +836,7 @@ class Statements(slices.SliceExpressions):
     def _begin(self, static_value: Any, name: str, node: ast.stmt) -> Value:
         value = self.emitter.constant(static_value, node)
         value.name = _plain_name(name)
+        self.emitter.open_beginnings.add(value)
         return value
 
     def _begin_result(self, node: ast.stmt, body: Sequence[ast.stmt]) -> None:
@@ -844,6 +912,20 @@ class Statements(slices.SliceExpressions):
                 node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
             ) from None
         raise Unsupported(node, f"{name} is no value at the end of a round")
+
+
+def adds_to(value: Value, start: Value, sums: Collection[Value]) -> bool:
+    """Whether a value is a sum or a product of `start`, or of `sums`, on some way through branches."""
+    op = value.owner
+    if not isinstance(op, Op) or value in sums:
+        return value in sums
+    if op.name in ("add", "mul"):
+        return any(operand is start or adds_to(operand, start, sums) for operand in op.operands)
+    if op.name == "if":
+        ends = [block.terminator for block in op.regions]
+        number = op.results.index(value)
+        return any(end is not None and adds_to(end.operands[number], start, sums) for end in ends)
+    return op.name == "select" and any(adds_to(operand, start, sums) for operand in op.operands)
 
 
 def _stored(statement: ast.stmt) -> set[str]:

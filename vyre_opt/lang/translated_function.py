@@ -166,7 +166,10 @@ class TranslatedFunction(ABC):
     def _own_in_place(self) -> InPlace:
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
-        return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars)
+        return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars, self._warn)
+
+    def _warn(self, grid: Any) -> None:  # noqa: B027 (a pipeline has nothing to say)
+        """Warn of a launch over a grid that does what was surely not meant; a pipeline has warned of its own."""
 
     def _compiled(self, target: str | Dispatcher) -> Executable:
         from ..driver.compile import compile_module

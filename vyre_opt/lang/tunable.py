@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..execution.arguments import in_order
 from ..ir.tracebacks import CallTypeError, public
+from .functions import Kernel, needs_grid
 from .python_source import check_function
 from .variants import Variant, Variants
 
@@ -94,7 +95,10 @@ class Tunable:
 
     @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        self.at(**self._config_for(args, kwargs))(*args, **kwargs)
+        variant = self.at(**self._config_for(args, kwargs))
+        if isinstance(variant, Kernel) and variant.grid is None:
+            raise needs_grid(self.variants.factory.__name__, variant.workgroup[0])
+        variant(*args, **kwargs)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         """A program over a grid, which is a number, a tuple, or a function of the choice: `name[lambda c: n // c["rows"]](x)`."""

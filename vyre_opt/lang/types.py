@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..ir.program import AccessMode
+from ..ir.tracebacks import CallTypeError, public
 
 __all__ = ["Array", "Read", "ReadWrite", "Write"]
 
@@ -21,6 +22,15 @@ class Array(Generic[T]):
     """An array argument.  `access`: what the kernel may do with it."""
 
     access: ClassVar[AccessMode]
+
+    @public
+    def __class_getitem__(cls, elements: Any) -> Any:
+        if isinstance(elements, tuple) and len(elements) != 1:
+            name = cls.__name__
+            raise CallTypeError(
+                f"{name} takes the type of an element: write {name}[f32], or {name}[f32[:, :]] for two dimensions"
+            )
+        return super().__class_getitem__(elements)  # type: ignore[misc]
 
     if TYPE_CHECKING:  # what kernels do with it
         dtype: Any

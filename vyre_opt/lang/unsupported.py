@@ -36,7 +36,10 @@ EXPRESSIONS: dict[type[ast.expr], Message] = {
         "a kernel has no generators",
         "write a loop: total = 0.0, and then for k in range(4): total += x[k]",
     ),
-    ast.Lambda: ("a kernel has no lambdas", "write a function with @vyre.func"),
+    ast.Lambda: (
+        "a kernel has no lambdas",
+        "write a function with @vyre.func outside of the kernel, and call it",
+    ),
     ast.JoinedStr: _TEXT,
     ast.FormattedValue: _TEXT,
     ast.Await: ("a kernel waits for nothing but barriers", "write vyre.barrier()"),
@@ -48,6 +51,10 @@ EXPRESSIONS: dict[type[ast.expr], Message] = {
 }
 
 _NO_ERRORS = ("a kernel raises no errors", 'write vyre.trap("why"), or assert')
+_NO_HANDLERS = (
+    "a kernel catches no errors",
+    "write the condition before what may fail: if i < len(x); a fault ends the run, and is an error of the call",
+)
 _NO_IMPORT = ("a kernel imports nothing", "import at the top of the file")
 _NO_WITH = ("a kernel has no with", "write it around the call of the kernel, or leave it out")
 _NO_SCOPE = ("a kernel cannot assign names outside of it", "store in an array argument")
@@ -65,8 +72,8 @@ STATEMENTS: dict[type[ast.stmt], Message] = {
     ast.AsyncFor: ("a kernel waits for nothing but barriers", "write for"),
     ast.Match: ("a kernel has no match", "write if and elif"),
     ast.Raise: _NO_ERRORS,
-    ast.Try: _NO_ERRORS,
-    ast.TryStar: _NO_ERRORS,
+    ast.Try: _NO_HANDLERS,
+    ast.TryStar: _NO_HANDLERS,
     ast.Import: _NO_IMPORT,
     ast.ImportFrom: _NO_IMPORT,
     ast.Global: _NO_SCOPE,

@@ -60,7 +60,10 @@ class Variants:
             number = self.space.find(config)
             if number is None:
                 shown = ", ".join(f"{name}={value!r}" for name, value in config.items())
-                raise BadInputs(f"{self.factory.__name__}: {shown or 'nothing'} is no legal choice")
+                values = "; ".join(
+                    f"{name} is one of {', '.join(map(repr, v))}" for name, v in self.factors.items()
+                )
+                raise BadInputs(f"{self.factory.__name__}: {shown or 'nothing'} is no legal choice: {values}")
             # of the values of the space, since 1, 1.0 and True are the same key, as 0.0 and -0.0 are
             variant = self.factory(**self.space.config(number))
             if not isinstance(variant, Variant):

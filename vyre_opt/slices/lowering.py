@@ -434,7 +434,10 @@ class _Lowering:
         for one, other in zip(some, others, strict=True):
             if one.key != other.key and (op.name != "slice_broadcast" or one.number != 1):
                 is_same = self.b.eq(one.value, other.value)
-                self.b.assert_(is_same, f"{op.name} takes slices of the same extents")
+                self.b.assert_(
+                    is_same,
+                    f"{op.name} takes slices of the same extents: pass arrays whose rows are as long as each other",
+                )
 
     # --- results -----------------------------------------------------------------------------------------
 

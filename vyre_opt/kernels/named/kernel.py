@@ -237,7 +237,9 @@ def element_type(
             return dtype
     known = ", ".join(dtype.name for dtype in accepted)
     wanted = "" if type_name is None else f" of dtype {type_name!r}"
-    raise ValueError(f"{name} holds {known}, not {operand.kind}{wanted}")
+    by_numpy = next((wide for wide, short in _BY_NAME.items() if short == accepted[0].name), "")
+    convert = f"; convert it, {name}.astype({by_numpy!r})" if by_numpy and type_name is None else ""
+    raise ValueError(f"{name} holds {known}, not {operand.kind}{wanted}{convert}")
 
 
 def factors(schedule: type, **varied: Sequence[int]) -> dict[str, Sequence[int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from ...ir.diagnostics import Location, suggest_later
@@ -124,7 +125,11 @@ class ConstantActions(Scopes):
             encoded = encode_constant(pending.written, dtype)
         except LiteralError as error:
             is_fraction = pending.usual_type.is_float and dtype.element.is_int
-            help = f"cast the other operands from {dtype} to f32 first" if is_fraction else None
+            help = (
+                f"cast the other operands from {dtype} to f32 first, or write a whole number"
+                if is_fraction
+                else None
+            )
             self.error(str(error), loc.start, loc.end, help)
             return None
         if self.module.version < 2:
@@ -192,7 +197,9 @@ class ConstantActions(Scopes):
             return
         at = loc.find(f"@{name}")
         message = f"program @{program.name} has no {kind} @{name}"
-        error = self.name_error(message, at.start, at.end, None)
+        names = [f"@{each}" for each in islice(declared, 3)]
+        help = f"{'write ' + ' or '.join(names) + ', or ' if names else ''}declare {kind.split()[0]} @{name}"
+        error = self.name_error(message, at.start, at.end, help)
         error.suggestion = suggest_later(name, declared, "@")
         self.holes.add_lost_names(program, (name,))
 

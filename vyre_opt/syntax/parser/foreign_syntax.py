@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ...ir.ops import OPS
+from ...ir.ops import NAMED_KERNELS, OPS
 from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
 from ..op_syntax import SYNTAX
@@ -338,6 +338,52 @@ def _cast(statement: Statement) -> Advice | None:
     return statement.at(*match.span("at"), "a cast is an op", help)
 
 
+_CAST_COMMA = re.compile(
+    rf"{_ASSIGNED}cast\s+(?P<a>%[\w.$]+)\s*(?P<at>,|to\b|as\b)\s*(?P<type>\w+)", re.ASCII
+)
+
+
+def _cast_to(statement: Statement) -> Advice | None:
+    """`cast %i, f32`."""
+    match = _CAST_COMMA.match(statement.line)
+    if match is None:
+        return None
+    help = f"write {match['result']} = cast {match['a']} : {statement.type_of(match['a'])} -> {match['type']}"
+    return statement.at(*match.span("at"), "a conversion is written with ->", help)
+
+
+_OPERAND_NAME = re.compile(rf"{_ASSIGNED}(?P<op>[a-z]\w*)\s[^@]*(?P<at>@[\w.$]+)(?!\s*[\[\w.$])", re.ASCII)
+
+
+def _operand_name(statement: Statement) -> Advice | None:
+    """`mul %v, @a`: a param or a buffer where a value is wanted."""
+    match = _OPERAND_NAME.match(statement.line)
+    row = OPS.get(match["op"]) if match is not None else None
+    if match is None or row is None or row.attrs or row.effects:
+        return None
+    name = match["at"]
+    if name[1:] in statement.buffers:
+        element = f"{name}[%i] : {statement.buffers[name[1:]].dtype}"
+        help = f"read an element before: %{name[1:]}_i = load {element}"
+    else:
+        operands = re.findall(r"%[\w.$]+", statement.line[match.end("op") :])
+        dtype = statement.type_of(*operands)
+        help = f"read it before: %{name[1:]} = param {name} : {dtype}, and write %{name[1:]} here"
+    return statement.at(*match.span("at"), "an operand is a value", help)
+
+
+_KERNEL_CALL = re.compile(r"\s*(?P<at>[a-z_]\w*)\s*\(", re.ASCII)
+
+
+def _kernel_stage(statement: Statement) -> Advice | None:
+    """`softmax(@x, @y)`, without the package of the kernel."""
+    match = _KERNEL_CALL.match(statement.line) if statement.context == "stage" else None
+    name = match and next((name for name in NAMED_KERNELS if name.rpartition(".")[2] == match["at"]), None)
+    if match is None or name is None:
+        return None
+    return statement.at(*match.span("at"), "the name of a kernel has two parts", f"write {name}(...)")
+
+
 def _call(statement: Statement) -> Advice | None:
     """Operands in parentheses: `add(%a, %b)`; a function without `call`: `@f(%a)`."""
     match = _CALL.match(statement.line)
@@ -356,6 +402,8 @@ def _call(statement: Statement) -> Advice | None:
     written = f"{name} {', '.join(operands)} : {dtype}" if operands else name
     if any(attr.name == "buffer" for attr in row.attrs):
         written = SYNTAX[row.format].example.format(name=name, type="f32").removeprefix("%r = ")
+        if args.startswith("@"):
+            written = re.sub(r"@[\w.$]+", args.partition(",")[0].strip(), written)
     help = f"write {result}{written}"
     return statement.at(*match.span("at"), "operands stand without parentheses", help)
 
@@ -423,8 +471,12 @@ _MARKS: list[Mark] = [
     (r".*\}?\s*else\s+(?P<at>if)\b", "an else has a block", "write else { if %q { } }, with both braces"),
     (r"\s*(?P<at>do)\s*\{", "a while has a condition block, then `do` and its body",
      "write while iter(...) { condition %c } do { yield %next }"),
-    (r"\s*(?:load|store\s+%[\w.$]+\s*,|%[\w.$]+\s*=\s*load)\s+(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
+    (r"\s*%[\w.$]+\s*=\s*load\s+(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
      "write load @buffer[%i] : f32, and declare it: buffer @buffer : f32[?] read binding(0)"),
+    (r"\s*store\s+%[\w.$]+\s*,\s*(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
+     "write store %a, @buffer[%i] : f32, and declare it: buffer @buffer : f32[?] write binding(0)"),
+    (r"\s*(?:param|spec|buffer)\s+(?P<at>%[\w.$]+)\s*:", "the name of a param, a spec constant or a buffer begins with @",
+     "write param @a : f32, and where its value is used %a = param @a : f32"),
     (r".*(?P<at>\?)\s*[^:\]\s]+\s*:", "? is no operator here; ops have names", "write %r = select %p, %a, %b : f32"),
 ]  # fmt: skip
 _LAST_MARKS: list[Mark] = [
@@ -460,6 +512,9 @@ _CONSTRUCTS = (
     _definition,
     _operation,
     _cast,
+    _cast_to,
+    _operand_name,
+    _kernel_stage,
     _call,
     _marked(_LAST_MARKS),
 )

@@ -21,7 +21,7 @@ _P = "vyre 1 program @p workgroup(1) { "
 
 # (message, help, wrong texts)
 _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
-    ("a .vyre text begins with its format version", "write vyre 1 as the first line",
+    ("a .vyre text begins with its format version", "write vyre 2 as the first line",
      ["", "program", "%x =", "buffer", "pipeline", "func", "foo", "@x", "{", "1"]),
     ("the format version is a number", "write vyre 1", ["vyre", "vyre program", "vyre x"]),
     ("expected a program, a func or a pipeline", None,
@@ -47,9 +47,9 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      [_P + "%x = lane_id buffer", _P + "%x = lane_id spec", _P + "barrier workgroup buffer"]),
     ("expected an op", None, [_P + "%x = 3", _P + "%x = @b", _P + "%x = %y", _P + "%x = {", _P + "%x = }"]),
     ("an op is missing after `=`", None, [_P + "%x = %y ="]),
-    ("operands are separated by commas", None,
+    ("operands are separated by commas", "write %r = add %a, %b : f32",
      [_P + "%x = add %a %b", _P + "%x = add %a @b", _P + "%x = call @f(%a %b", _P + "%x = add %a 3"]),
-    ("an operand is a value or a constant", None,
+    ("an operand is a value or a constant", "write %r = add %a, %b : f32, each operand a name that begins with %",
      [_P + "%x = add %a, foo", _P + "%x = add %a, :", _P + "%x = add %a, %c ="]),
     ("expected a type after the colon", "types are u32, f32, bool, vec<4 x f32> and the like",
      [_P + "%x = add %a, %b : 3", _P + "%x = add %a, %b : %c", _P + "%x = add %a, %b : }", _P + "%x = add %a, %b : %c =",
@@ -67,7 +67,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
     ("expected the `{` of a block", None,
      [_P + "if %c %x =", _P + "if %c store", _P + "if %c }", _P + "for %k = 0 to 4 step 1 %x =", _P + "for %k = 0 to 4 step 1 store",
       _P + "region @r %x =", _P + "if %c { } else %x =", _P + "if %c { } else store", _P + "if %c { } else if"]),
-    ("the condition of an if is a value", "write if %condition {", [_P + "if (", _P + "if {", _P + "if lt"]),
+    ("the condition of an if is a value", "write %c = lt %a, %b : f32 before it, and if %c {", [_P + "if (", _P + "if {", _P + "if lt"]),
     ("an assert has a condition and a message", 'write assert %condition, "what went wrong"',
      [_P + "assert (", _P + "assert {", _P + "assert lt", _P + "assert \"m\"", _P + "assert %c \"m\"", _P + "assert %c }",
       _P + "assert %c, }", _P + "assert %c, %d", _P + "assert %c %x =", _P + "assert %c store"]),
@@ -78,6 +78,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      [_P + "while %c", _P + "while { } {", _P + "while { } %x =", _P + "while { } }"]),
     ("a grid is given as grid(N) before the buffers", "write launch @program grid(4096) (@in, @out)",
      ["vyre 1 pipeline @m { launch @p (", "vyre 1 pipeline @m { launch @p grid 4"]),
+    ("a repeat says how often", "write repeat 4 {", ["vyre 1 pipeline @m { repeat {", "vyre 1 pipeline @m { repeat launch"]),
     ("a fill has a buffer and a value", "write fill(@x, 0)",
      ["vyre 1 pipeline @m { fill @x", "vyre 1 pipeline @m { fill 0", "vyre 1 pipeline @m { fill( 0", "vyre 1 pipeline @m { fill( )",
       "vyre 1 pipeline @m { fill( x", "vyre 1 pipeline @m { fill(@x )", "vyre 1 pipeline @m { fill(@x 0", "vyre 1 pipeline @m { fill(@x =",
@@ -96,7 +97,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
       "vyre 1 func @f() { yield %x", _P + "%x = lane_id program", _P + "%x = lane_id pipeline",
       _P + "%x = lane_id func", _P + "%x = add %a, %b : u32 program", _P + "%x = add %a, %b : u32 pipeline",
       _P + "%x = add %a, %b : u32 func", _P + "if %c { } program", _P + "if %c { } func"]),
-    ("an extra closing brace", None, [_P + "} }"]),
+    ("an extra closing brace", "leave it out, or open its block", [_P + "} }"]),
 ]  # fmt: skip
 
 _SPELLINGS = {

@@ -189,6 +189,8 @@ class OpActions(ConstantActions):
         word = parts[0].group() if parts else ""
         is_type = word in DataType.all_names() and SYNTAX[row.format].has_type
         help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
+        if help is None and "operand" in message:
+            help = f"write {SYNTAX[row.format].example.format(name=row.name, type='f32')}"
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
@@ -258,7 +260,12 @@ class OpActions(ConstantActions):
         if named != len(types):
             if names or SYNTAX[row.format].needs_names:
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
-                self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end)
+                help = None
+                if row.format == "if" and not types:
+                    help = f"say their types: write {', '.join(names)} = if %c -> {', '.join(['f32'] * named)} {{"
+                elif row.name in ("for", "while") and named > len(types):
+                    help = f"write {row.name} ... iter(%a = %start : f32) {{, a value for each name"
+                self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end, help=help)
             types = [*types, *[UNKNOWN] * (named - len(types))]
         # a result may be left unnamed in the text, but each value needs a name to be printed
         names += [f"%_{i}" for i in range(named, len(types))]

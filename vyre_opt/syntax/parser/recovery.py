@@ -23,6 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SYMBOL = re.compile(r"@([\w.$]+)", re.ASCII)
 _LAST_WORD = re.compile(r"\b([a-z_]+)\s*\Z", re.ASCII)
 """The word that a text ends with."""
+_LAST_TOKEN = re.compile(r"([%@]?[\w.$]+|\S)\s*\Z", re.ASCII)
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _WORD = re.compile(r"[\w.$]+", re.ASCII)
 _RESULTS = re.compile(r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,127}+\s*+=", re.ASCII)
@@ -64,6 +65,7 @@ class RecoveringActions(ModuleActions):
         loaded = tables.load()
         if not self.owners and state == loaded.start:
             self._refuse_other_languages()
+            self.module.version = 2  # which allows what both have, so that this is one mistake
         if self._foreign(values, state, token, start) or self._misspelt(values, token.start):
             return
         text = self.source.text[token.start : token.end]
@@ -80,11 +82,28 @@ class RecoveringActions(ModuleActions):
             self.error(f"{word[1]}: a text in quotes is missing", *word.span(1), help=help)
             return
         end = min(max(token.end, token.start + 1), len(self.source.text))
-        error = self.error(message, token.start, end, help=help)
+        place = (
+            self._unfinished_line(token) if message != CLOSING_BRACE and not self._may_end(state) else None
+        )
+        error = self.error(message, *(place or (token.start, end)), help=help)
         if not text or message == CLOSING_BRACE:
             opener = self._opener(token.start)
             if opener is not None:
                 error.note("opened here", Location(self.source, opener, opener + 1))
+
+    def _may_end(self, state: int) -> bool:
+        """Whether a brace could follow: what was read is complete."""
+        loaded = tables.load()
+        return loaded.number("RBRACE") in loaded.actions[state]
+
+    def _unfinished_line(self, token: Token) -> tuple[int, int] | None:
+        """The last word before a token that begins its line, of a statement that goes on there."""
+        before = self.source.text[: token.start]
+        line = before.rstrip().rpartition("\n")[2]
+        if not self.owners or before.rpartition("\n")[2].strip() or "//" in line:
+            return None
+        word = _LAST_TOKEN.search(before, max(0, token.start - MAX_EXPLAINED))
+        return None if word is None else word.span(1)
 
     def _sentence(self, state: int, token: Token) -> tuple[str, str | None]:
         """The message for a token that does not fit, and what to do about it."""
@@ -99,11 +118,13 @@ class RecoveringActions(ModuleActions):
                 return DECLARATION, "declare buffers and spec constants before the ops"
         if text == "else" and self._opener(token.start) not in (None, self._first_brace()):
             return CLOSING_BRACE, None  # that of the block before, or the else would fit
-        if _NAME.fullmatch(text):
+        if _NAME.fullmatch(text) and text not in loaded.keywords:
             expected = (w for w, number in loaded.keywords.items() if number in loaded.actions[state])
             help = suggest(text, expected) or help
         if _VALUE.fullmatch(text) and message.startswith("unexpected"):
             message = f"an `=` is missing behind {text[:40]}, or an op before it"
+            if self.owners and isinstance(self.owners[0], Pipeline):
+                return "a pipeline has no values; a buffer's name begins with @", f"write @{text[1:40]}"
         return message, help
 
     def discarded(self, values: list[Any], preceding: Any, start: int, end: int) -> None:
@@ -164,6 +185,8 @@ class RecoveringActions(ModuleActions):
         if other is not None:
             language, start, end = other
             help = "a kernel is a program here: vyre 1, then program @name workgroup(256) { ... }"
+            if language == "Python":
+                help += "; a file of Python is run by python, and kernel.text() is the text of a kernel in it"
             self.error(f"this is {language}, not a .vyre text", start, end, help)
             raise OtherLanguage
 

@@ -55,6 +55,7 @@ class Scopes:
         self.scalars: dict[str, DataType] = {}
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
         # Of the item that is being read:
+        self.ended: dict[str, Value] = {}  # of blocks that have ended
         self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
         self.redefinitions: list[Diagnostic] = []  # errors about values that are defined twice
         self.poisoned: set[str] = set()  # names that discarded text would have defined
@@ -113,13 +114,16 @@ class Scopes:
         if not self.scopes:
             self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
             self.declared, self.scalars = {}, {}
+            self.ended.clear()
         self.scopes.append([])
         self.owners.append(owner)
 
     def close_scope(self) -> None:
         self.owners.pop()
         for name in self.scopes.pop():
-            self.scope.pop(name, None)
+            value = self.scope.pop(name, None)
+            if self.scopes and value is not None:
+                self.ended[name] = value
 
     def poison(self, results: str) -> None:
         """Report no use of the names in a RESULTS token: an error is why they are not defined."""
@@ -133,6 +137,13 @@ class Scopes:
             if isinstance(first.owner, Op):
                 error.note("first defined here", first.owner.loc)
             error.help = "an SSA value is assigned once; give this one another name"
+            if name not in self.scopes[-1] and first.type is not UNKNOWN:
+                step = f"{name}_1"
+                error.help = (
+                    f"a block does not change a value from outside; a loop carries it: {name}_end = for ... "
+                    f"iter({step} = {name} : {first.type}) {{ ... yield %next }}, and an if gives it: "
+                    f"{name}_1 = if %c -> {first.type} {{ ... yield %next }} else {{ yield {name} }}"
+                )
             self.redefinitions.append(error)
             if first.type is not value.type:
                 value = Value(value.name, UNKNOWN)  # nobody knows which of the two a use means
@@ -151,7 +162,16 @@ class Scopes:
             self.undefined[name].add_place(Location(self.source, start, start + len(name)))
         else:
             error = self.error(f"{name} is not defined", start, start + len(name), self._lane_of(name))
+            inner = self.ended.get(name)
+            if inner is not None and inner.type is not UNKNOWN:
+                place = inner.owner.loc if isinstance(inner.owner, Op) else None
+                error.note("it is defined here, in a block that has ended", place)
+                error.help = (
+                    f"give it out of the block: {name} = if %c -> {inner.type} {{ ... yield %a }} else {{ yield %b }}, or by "
+                    f"for ... iter(...); or use it inside"
+                )
             if error.help is None:
+                error.help = f"define it before: {name} = with an op behind it"
                 error.suggestion = partial(self.advice, name, "op", last(self.scope))
             self.undefined[name] = error
         return Value(name[1:], UNKNOWN)

@@ -270,9 +270,20 @@ class Machine:
             f"{describe(op)} by {by} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
-            help=f"put `{spelling_at(op.loc).barrier(scope)}` between them, use atomics, or give each invocation its own element",
+            help=self._race_help(op, other, scope),
             by=by,
         )
+
+    def _race_help(self, op: Op, other: Op, scope: str) -> str:
+        spelling = spelling_at(op.loc)
+        if (
+            op.loc is not None
+            and other.loc is not None
+            and (op.loc.start, op.loc.end) == (other.loc.start, other.loc.end)
+        ):
+            # one statement that loads and stores, `bins[k] += 1`, or one that several do to one element
+            return f"use an atomic, {spelling.atomic}, or give each invocation its own element"
+        return f"put `{spelling.barrier(scope)}` between them, use atomics, or give each invocation its own element"
 
     def unfinished(
         self, storage: Storage, frame: Frame, op: Op, copying: np.ndarray, offsets: np.ndarray

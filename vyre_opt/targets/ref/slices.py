@@ -160,7 +160,7 @@ def _other_extents(
     machine: Machine, frame: Frame, op: Op, one: tuple[int, ...], other: tuple[int, ...]
 ) -> ProgramError:
     texts = [" x ".join(map(str, extents)) for extents in (one, other)]
-    message = f"{op.name} takes slices of the same extents, not {texts[0]} and {texts[1]}"
+    message = f"{op.name} takes slices of the same extents, not {texts[0]} and {texts[1]}: pass arrays whose rows are as long as each other"
     by = machine.invocation_at(frame, 0)
     return machine.fault("assert", op, f"{message}, by {by}", by=by)
 

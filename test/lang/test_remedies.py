@@ -1,0 +1,246 @@
+"""What a wrong kernel or pipeline is told to write can be written: each row is a mistake, the place of its message, words of it, and
+the same lines with the remedy, which are taken without a word."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import each
+from support.modules import written_module
+
+import vyre_opt
+from vyre_opt import BadInputs, DiagnosticError, ProgramWarning
+
+HEAD = """import math
+import numpy as np
+import vyre_opt as vyre
+from vyre_opt.lang import *
+
+WEIGHTS = [0.25, 0.5, 0.25]
+
+@vyre.program(workgroup=64)
+def double(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    if i < len(y):
+        y[i] = x[i] * 2.0
+
+@vyre.program(workgroup=64)
+def scale(x: Read[f32], s: f32, y: Write[f32]):
+    i = vyre.global_id(0)
+    if i < len(y):
+        y[i] = x[i] * s
+
+"""
+LANES = """@vyre.program(workgroup=64)
+def kernel(n: i32, x: Read[f32], m: Read[f32[:, :]], b: Read[u8], y: ReadWrite[f32], c: ReadWrite[u32[:, :]], w: Write[u32]):
+    i = vyre.global_id(0)
+"""
+ROWS = """@vyre.program
+def kernel(m: Read[f32[:, :]], x: Read[f32], z: ReadWrite[f32[:, :]]):
+    r = vyre.workgroup_id(0)
+    row = m[r, :]
+"""
+PIPELINE = """@vyre.pipeline
+def kernel(x: Read[f32], m: Read[f32[:, :]], s: f32, y: Write[f32], z: Write[f32[:, :]]):
+    double[1](x, y)
+    vyre.math.softmax(m, z)
+"""
+
+WRONG: list[tuple[str, str, str, str, str]] = [
+    # the head, the lines, what the message is at, words of its help, the lines with the remedy
+    (LANES, "s = 0\nfor j in range(len(b)):\n    s += b[j]\nw[0] = s", "s", "begin with s = u32(0), and add u32(...)",
+     "s = u32(0)\nfor j in range(len(b)):\n    s += u32(b[j])\nw[0] = s"),
+    (LANES, "a = vyre.local((4,), np.float32)", "(4,)", "write vyre.local(f32, (4,))", "a = vyre.local(f32, (4,))"),
+    (LANES, "a = vyre.local(np.float32, 4)", "np.float32", "write vyre.local(f32, 4)", "a = vyre.local(f32, 4)"),
+    (LANES, "if i > 0 & i < 9:\n    y[i] = 1.0", "0 & i", "write i > 0 and i < 9", "if i > 0 and i < 9:\n    y[i] = 1.0"),
+    (LANES, "y[i] == x[i]", "y[i] == x[i]", "write y[i] = x[i]", "y[i] = x[i]"),
+    (LANES, "vyre.barrier", "vyre.barrier", "write vyre.barrier()", "vyre.barrier()"),
+    (LANES, "k = vyre.global_id\ny[k + 1] = 0.0", "k + 1", "call it: vyre.global_id(0)", "k = vyre.global_id(0)\ny[k + 1] = 0.0"),
+    (LANES, "y[vyre.workgroup_dim(0)] = 0.0", "vyre.workgroup_dim", "write vyre.workgroup_size(0)", "y[vyre.workgroup_size(0)] = 0.0"),
+    (LANES, "y[vyre.grid(1)] = 0.0", "vyre.grid", "write vyre.global_id(0)", "y[vyre.global_id(0)] = 0.0"),
+    (LANES, "y.fill(0)", "y.fill", "write x[i] = 0.0", "y[i] = 0.0"),
+    (ROWS, "z[r, :] = m[r]", "r", "a row is m[r, :]", "z[r, :] = m[r, :]"),
+    (LANES, "vyre.atomic_add(c, i, 1)", "i", "in an atomic (i, j)", "vyre.atomic_add(c, (i, 0), 1)"),
+    (LANES, "for k, v in enumerate(x):\n    y[k] = v", "enumerate(x)", "write for i in range(len(x)): v = x[i]",
+     "for i in range(len(x)):\n    v = x[i]\n    y[i] = v"),
+    (LANES, "for k in range(3):\n    y[i] += WEIGHTS[k]", "k", "vyre.static(range(len(WEIGHTS)))",
+     "for k in vyre.static(range(len(WEIGHTS))):\n    y[i] += WEIGHTS[k]"),
+    (LANES, "WEIGHTS[0] = x[i]", "WEIGHTS[0]", "vyre.local(f32, 8)", "own = vyre.local(f32, 8)\nown[0] = x[i]\ny[i] = own[0]"),
+    (LANES, "for j in range(3):\n    y[j] = 0.0\ny[j] = 1.0", "j", "last = 0 before the loop, and last = j in it",
+     "last = 0\nfor j in range(3):\n    y[j] = 0.0\n    last = j\ny[last] = 1.0"),
+    (LANES, "best = None", "None", "-math.inf", "best = -math.inf\ny[i] = best"),
+    (LANES, "y[i] = x.vec(4)[i].x", "x.vec(4)[i].x", "write x.vec(4)[i][0]", "y[i] = x.vec(4)[i][0]"),
+    (LANES, "h, k = x.shape", "h, k", "x has 1 dimension, and len(x) elements", "h = len(x)\ny[h - 1] = 0.0"),
+    (LANES, "y[m.shape[2]] = 0.0", "m.shape[2]", "it has 2 parts, 0 to 1", "y[m.shape[1]] = 0.0"),
+    (LANES, "for t in range(0, 1, 0.1):\n    y[i] += t", "0.1", "for k in range(10): t = f32(k) * 0.1",
+     "for k in range(10):\n    t = f32(k) * 0.1\n    y[i] += t"),
+    (LANES, "for k in range(x):\n    y[k] = 0.0", "x", "write range(len(x))", "for k in range(len(x)):\n    y[k] = 0.0"),
+    (LANES, "y[i] = x[i] ^ 2", "x[i] ^ 2", "write x[i] ** 2", "y[i] = x[i] ** 2"),
+    (LANES, "y[i] = x[i] ^ n", "x[i] ^ n", "^ takes integers and bools", "y[i] = f32(u32(x[i]) ^ u32(n))"),
+    (LANES, "if (x[i] > 0.0) & n:\n    y[i] = 1.0", "(x[i] > 0.0) & n", "write (n != 0)", "if (x[i] > 0.0) & (n != 0):\n    y[i] = 1.0"),
+    (LANES, "tile = vyre.shared(f32, 8, 8)", "8", "write vyre.shared(f32, (8, 8))",
+     "tile = vyre.shared(f32, (8, 8))\ntile[0, 0] = 0.0\nvyre.barrier()\ny[i] = tile[0, 0]"),
+    (ROWS, "row[row < 0] = 0.0", "row[row < 0]", "write row = vyre.where(row < 0, 0.0, row)",
+     "row = vyre.where(row < 0, 0.0, row)\nz[r, :] = row"),
+    (ROWS, "at = r * 4 + vyre.arange(4)\nz[r, at] = 0.0", "0.0", "write a block, y[first : first + 64]", "z[r, r * 4 : r * 4 + 4] = 0.0"),
+    (ROWS, "z[r, 0] = vyre.sum(x)", "x", "write x[:]", "z[r, 0] = vyre.sum(x[:])"),
+    (LANES, "if i in (1, 2):\n    y[i] = 0.0", "i in (1, 2)", "write i == 1 or i == 2", "if i == 1 or i == 2:\n    y[i] = 0.0"),
+    (LANES, "if x is not None:\n    y[i] = 0.0", "x is not None", "leave it out", "y[i] = 0.0"),
+    (LANES, "v = i\nif i < 4:\n    v = x[i]\ny[i] = v", "v", "v = f32(...)", "v = f32(i)\nif i < 4:\n    v = x[i]\ny[i] = v"),
+    (LANES, "y[vyre.global_id(3)] = 0.0", "3", "write vyre.global_id(0)", "y[vyre.global_id(0)] = 0.0"),
+    (LANES, "y[i] = m[i][0]", "i", "an element is m[i, j]", "y[i] = m[i, 0]"),
+    (LANES, "y[i] = x[i][0]", "x[i][0]", "write x[i, 0]", "y[i] = m[i, 0]"),
+    (LANES, "t = (x[i], 1.0)\ny[i] = max(*t)", "*t", "write max(t[0], t[1])", "t = (x[i], 1.0)\ny[i] = max(t[0], t[1])"),
+    (LANES, "assert x[i] > 0, f'bad {i}'", "f'bad {i}'", 'assert p, "what went wrong"', 'print(f"i={i}")\nassert x[i] > 0, "bad"'),
+    (LANES, "y[x['a']] = 0.0", "'a'", "write x[i]", "y[u32(x[i])] = 0.0"),
+    (PIPELINE, "t = np.zeros(len(x), np.float32)", "np.zeros(len(x), np.float32)", "write t = vyre.zeros(len(x), f32)",
+     "t = vyre.zeros(len(x), f32)\ndouble[1](t, y)"),
+    (PIPELINE, "double[math.ceil(len(x) / 64)](x, y)", "math.ceil(len(x) / 64)", "write vyre.ceil_div(len(x), 64)",
+     "double[vyre.ceil_div(len(x), 64)](x, y)"),
+    (PIPELINE, "double[len(x) / 64](x, y)", "len(x) / 64", "write len(x) // 64", "double[len(x) // 64](x, y)"),
+    (PIPELINE, "double[1](x[0:64], y)", "x[0:64]", "pass x", "double[1](x, y)"),
+    (PIPELINE, "scale[1](x, y, s)", "s", "scale takes an array for y; it is scale(x, s, y)", "scale[1](x, s, y)"),
+    (PIPELINE, "scale[1](x, s * 2, y)", "s * 2", "compute it in scale", "scale[1](x, s, y)"),
+    (PIPELINE, "print(y)", "print(y)", "after the call of the pipeline", "pass"),
+    (PIPELINE, "return y", "return y", "leave it out", "pass"),
+    (PIPELINE, "vyre.softmax(m, z)", "vyre.softmax", "write vyre.math.softmax(...)", "vyre.math.softmax(m, z)"),
+    (PIPELINE, "q = double[1](x, y)", "double[1](x, y)", "on a line of its own, double[1](x, y)", "double[1](x, y)"),
+    (PIPELINE, "g = (1, 1)\ndouble[g](x, y)", "g", "write double[g[0], g[1]]", "g = (1, 1)\ndouble[g[0], g[1]](x, y)"),
+    (PIPELINE, "t = vyre.shared(f32, 64)", "vyre.shared(f32, 64)", "write t = vyre.buffer(f32, 256)",
+     "t = vyre.buffer(f32, 256)\ndouble[4](x, t)\ndouble[4](t, y)"),
+    (PIPELINE, "t = vyre.buffer(np.float32, 64)", "np.float32", "write f32", "t = vyre.buffer(f32, 64)\ndouble[1](x, t)\ndouble[1](t, y)"),
+    (PIPELINE, "while len(x):\n    double[1](x, y)", "while len(x):", "write for _ in range(3)", "for _ in range(3):\n    double[1](x, y)"),
+    (PIPELINE, "double[1](x, out=y)", "double[1](x, out=y)", "it is double(x, y)", "double[1](x, y=y)"),
+]  # fmt: skip
+
+
+def module_of(folder: Path, head: str, lines: str, name: str) -> Any:
+    body = "".join(f"    {line}\n" for line in lines.split("\n"))
+    return written_module(folder, f"{HEAD}{head}{body}", name)
+
+
+def test_a_remedy_can_be_written(tmp_path: Path) -> None:
+    def check(case: tuple[int, tuple[str, str, str, str, str]]) -> None:
+        number, (head, lines, place, help, right) = case
+        with pytest.raises(DiagnosticError) as caught:
+            module_of(tmp_path, head, lines, f"wrong_{number}").kernel.text()
+        error = caught.value.diagnostics[0]
+        assert error.loc is not None
+        assert help in (error.help or "") or help in error.message
+        shown = error.loc.source.text[error.loc.start : error.loc.end]
+        assert shown.startswith(place) or place.startswith(shown)
+        assert error.loc.line > HEAD.count("\n") + head.count("\n"), "it is in the lines"
+        assert module_of(tmp_path, head, right, f"right_{number}").kernel.text()
+
+    each(enumerate(WRONG), check, lambda case: case[1][1])
+
+
+WARNED: list[tuple[str, str, str, str]] = [
+    # the lines of a kernel, its call, words of the warning, the call or the lines with the remedy
+    ("y[vyre.global_id(0)] = 1.0", "[2, 4]", "all 4 workgroups along axis 1 do the same", "[2]"),
+    ("y[vyre.global_id(1)] = 1.0", "[2]", "write vyre.global_id(0): vyre.global_id(1) is always 0", "y[vyre.global_id(0)] = 1.0"),
+    ("y[vyre.local_id(0)] = 1.0", "[2]", "all 2 workgroups along axis 0 do the same", "[1]"),
+    ("y[0] = 1.0", "[2, 2]", "all 2 workgroups along axis 0 do the same", "[1]"),
+    ("i = vyre.global_id(0)\ny[i] = f32(abs(i - 2))", "[1]", "write vyre.abs_diff(i, 2)", "i = vyre.global_id(0)\ny[i] = f32(vyre.abs_diff(i, 2))"),
+    ("s = 0\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]", "begin with s = f32(0), and add f32(...)",
+     "s = f32(0)\nfor j in range(8):\n    s += f32(b[j])\ny[0] = s"),
+    ("s, j = 0, 0\nwhile j < 8:\n    if b[j] != 3:\n        s += b[j]\n    j += 1\ny[0] = f32(i32(s))", "[1]", "s adds up in u8, the type of its terms",
+     "s, j = i32(0), 0\nwhile j < 8:\n    if b[j] != 3:\n        s += i32(b[j])\n    j += 1\ny[0] = f32(s)"),
+]  # fmt: skip
+SILENT = [
+    ("vyre.atomic_add(y, 0, 1.0)", "[2, 3]"),
+    ("y[0] = f32(vyre.num_workgroups(0)) + f32(vyre.num_workgroups(1))", "[2, 3]"),
+    ("y[vyre.workgroup_id(0) * 2 + vyre.workgroup_id(1)] = 1.0", "[2, 2]"),
+    ("s = u8(0)\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]"),
+    ("s = 0\nfor j in range(8):\n    s = max(s, b[j])\ny[0] = f32(s)", "[1]"),
+    ("y[0] = 1.0", "[1]"),
+    ("y[0] = 1.0", "[1, 0]"),
+]
+"""Lines and calls that are right: nothing is said."""
+
+
+def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=4)\ndef kernel(b: Read[u8], y: ReadWrite[f32]):\n"
+    count = 0
+
+    def said(lines: str, grid: str) -> str:
+        nonlocal count
+        count += 1
+        kernel = module_of(tmp_path, head, lines, f"warned_{count}").kernel
+        arrays = np.full(8, 100, np.uint8), np.zeros(64, np.float32)
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel[eval(grid.strip("[]"))](*arrays)
+        assert all(issubclass(warning.category, ProgramWarning) for warning in given)
+        return "\n".join(str(warning.message) for warning in given)
+
+    def check(case: tuple[str, str, str, str]) -> None:
+        lines, grid, words, right = case
+        assert words in said(lines, grid)
+        assert said(*((lines, right) if right.startswith("[") else (right, grid))) == ""
+
+    each(WARNED, check)
+    each(SILENT, lambda case: pytest.fail(text) if (text := said(*case)) else None)
+
+
+LOST: list[tuple[str, str, str]] = [
+    # launches of a pipeline on x and y, words of the warning, the same with the remedy
+    ("double[1](x, y)\nt = vyre.buffer(f32, 64)\ndouble[1](y, t)", "nothing reads t behind this stage", "double[1](x, y)"),
+    ("t = vyre.buffer(f32, 64)\nfor _ in range(2):\n    double[1](x, t)\ndouble[1](x, y)", "nothing reads t behind this stage",
+     "t = vyre.buffer(f32, 64)\nfor _ in range(2):\n    double[1](x, t)\n    double[1](t, y)"),
+    ("t = vyre.buffer(f32, 64)\ndouble[1](x, t)\nvyre.host_read(t)", "no stage writes y, which the pipeline gives back", "double[1](x, y)"),
+]  # fmt: skip
+
+
+def test_results_that_nobody_sees_are_told(tmp_path: Path) -> None:
+    head = "@vyre.pipeline\ndef kernel(x: Read[f32], y: Write[f32]):\n"
+
+    def check(case: tuple[int, tuple[str, str, str]]) -> None:
+        number, (wrong, words, right) = case
+        with pytest.warns(ProgramWarning, match=words):
+            module_of(tmp_path, head, wrong, f"lost_{number}").kernel.text()
+        assert module_of(tmp_path, head, right, f"seen_{number}").kernel.text()
+
+    each(enumerate(LOST), check)
+
+
+def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
+    """The remedy is in the message, and works."""
+    module = module_of(
+        tmp_path,
+        "@vyre.program(workgroup=8)\ndef kernel(n: i32, x: Read[u8], y: ReadWrite[f32]):\n",
+        "y[n] = f32(x[0])",
+        "called",
+    )
+    x, y = np.ones(4, np.uint8), np.zeros(8, np.float32)
+    frozen = y.copy()
+    frozen.flags.writeable = False
+    kernel = module.kernel[1]
+    cases: list[tuple[tuple[Any, ...], str, tuple[Any, ...]]] = [
+        ((2.5, x, y), "pass a whole number, or declare n: f32", (2, x, y)),
+        (("2", x, y), "pass int(n)", (int("2"), x, y)),
+        (
+            (x, 2, y),
+            "this is an array (4), not a number; pass the arguments in the order of the head",
+            (2, x, y),
+        ),
+        ((2, b"abc", y), "pass np.frombuffer(x, np.uint8)", (2, np.frombuffer(b"abc", np.uint8), y)),
+        ((2, 1.0, y), "is one number (float), where an array is wanted", (2, x, y)),
+        ((2, None, y), "pass one, such as np.zeros(n, np.float32)", (2, x, y)),
+        ((2, x, frozen), "pass one of your own, such as np.array(x)", (2, x, np.array(frozen))),
+    ]
+
+    def check(case: tuple[tuple[Any, ...], str, tuple[Any, ...]]) -> None:
+        wrong, words, right = case
+        with pytest.raises(BadInputs) as caught:
+            kernel(*wrong)
+        assert words in str(caught.value)
+        kernel(*right)
+
+    each(cases, check)
+    with pytest.raises(BadInputs, match=r"convert it, x\.astype\('float32'\)"):
+        vyre_opt.kernels.softmax(np.arange(4))

@@ -1,0 +1,106 @@
+"""What a wrong text is told to write can be written: each row is a mistake, the place of its message, words of its help, and the
+same lines with the remedy, which verify."""
+
+from __future__ import annotations
+
+from support.each import each
+
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir.verifier import verify
+from vyre_opt.syntax.parser import parse
+
+DECLARED = """  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  buffer @n : u32[?] read_write binding(2) live_in live_out
+"""
+BODY = f"""vyre 2
+program @p workgroup(64) {{
+  param @a : f32
+{DECLARED}  %i = global_id x
+  %c = lt %i, 4
+  %v = load @x[%i]
+  %zero = const 0.0 : f32
+"""
+STAGES = f"""vyre 2
+program @double workgroup(64) {{
+{DECLARED}  %i = global_id x
+  %v = load @x[%i]
+  store %v, @y[%i]
+  store %i, @n[%i]
+}}
+pipeline @main {{
+  buffer @a : f32[64] read
+  buffer @b : f32[64] write
+  buffer @m : u32[64] live_in live_out
+"""
+
+WRONG: list[tuple[str, str, str, str, str]] = [
+    # what stands before, the lines, what the message is at, words of its help, the lines with the remedy
+    (BODY, "%w = mul %v, @a\nstore %w, @y[%i]", "@a", "read it before: %a = param @a : f32", "%a = param @a : f32\n%w = mul %v, %a\nstore %w, @y[%i]"),
+    (BODY, "%w = mul %v, @x\nstore %w, @y[%i]", "@x", "read an element before: %x_i = load @x[%i] : f32",
+     "%x_i = load @x[%i] : f32\n%w = mul %v, %x_i\nstore %w, @y[%i]"),
+    (BODY, "store %v, %y[%i]", "%y", "write store %a, @buffer[%i] : f32", "store %v, @y[%i]"),
+    (BODY, "%l = len(@n)\nstore %l, @n[0]", "(", "write %l = len @n", "%l = len @n\nstore %l, @n[0]"),
+    (BODY, "if %c {\n%u = load @x[0]\n}\nstore %u, @y[%i]", "%u", "%u = if %c -> f32 { ... yield %a } else { yield %b }",
+     "%u = if %c -> f32 {\n%t = load @x[0]\nyield %t\n} else {\nyield 0.0\n}\nstore %u, @y[%i]"),
+    (BODY, "for %k = 0 to 4 {\n%zero = add %zero, %v\n}\nstore %zero, @y[%i]", "%zero", "%zero_end = for ... iter(%zero_1 = %zero : f32) { ... yield %next }",
+     "%zero_end = for %k = 0 to 4 iter(%zero_1 = %zero : f32) {\n%next = add %zero_1, %v\nyield %next\n}\nstore %zero_end, @y[%i]"),
+    (BODY, "%w = mul %i, %v : f32\nstore %w, @y[%i]", "%i", "%i_f32 = cast %i : u32 -> f32",
+     "%i_f32 = cast %i : u32 -> f32\n%w = mul %i_f32, %v\nstore %w, @y[%i]"),
+    (BODY, "%d = lt %v, %i\nif %d { }", "%v", "%v_u32 = cast %v : f32 -> u32", "%v_u32 = cast %v : f32 -> u32\n%d = lt %v_u32, %i\nif %d { }"),
+    (BODY, "if %i {\nstore %v, @y[%i]\n}", "%i", "%c = ne %i, 0 : u32", "%d = ne %i, 0 : u32\nif %d {\nstore %v, @y[%i]\n}"),
+    (BODY, "%w = select %v, %v, %v\nstore %w, @y[%i]", "%v", "%c = ne %v, 0.0 : f32", "%d = ne %v, 0.0 : f32\n%w = select %d, %v, %v\nstore %w, @y[%i]"),
+    (BODY, "%w = load @x[%v]\nstore %w, @y[%i]", "%v", "%v_u32 = cast %v : f32 -> u32",
+     "%v_u32 = cast %v : f32 -> u32\n%w = load @x[%v_u32]\nstore %w, @y[%i]"),
+    (BODY, "%r = if %c {\nyield %v\n} else {\nyield %zero\n}\nstore %r, @y[%i]", "%r = if %c", "write %r = if %c -> f32 {",
+     "%r = if %c -> f32 {\nyield %v\n} else {\nyield %zero\n}\nstore %r, @y[%i]"),
+    (BODY, "%w = cast %i, f32\nstore %w, @y[%i]", ",", "write %w = cast %i : u32 -> f32", "%w = cast %i : u32 -> f32\nstore %w, @y[%i]"),
+    (BODY, "%w = mul %v %v\nstore %w, @y[%i]", "%v", "write %r = add %a, %b : f32", "%w = mul %v, %v\nstore %w, @y[%i]"),
+    (BODY, "%w = fma %v, %v\nstore %w, @y[%i]", "fma %v, %v", "write %r = fma %a, %b, %c : f32", "%w = fma %v, %v, %v : f32\nstore %w, @y[%i]"),
+    (BODY, "%s = for %k = 0 to 4 iter(%t = 0.0 : f32) {\n%u = add %t, %v\n}\nstore %s, @y[%i]", "%s = for", "end it with yield %next",
+     "%s = for %k = 0 to 4 iter(%t = 0.0 : f32) {\n%u = add %t, %v\nyield %u\n}\nstore %s, @y[%i]"),
+    (BODY, "%w = load @q[%i]\nstore %w, @y[%i]", "@q", "write @x or @y or @n, or declare buffer @q", "%w = load @x[%i]\nstore %w, @y[%i]"),
+    (BODY, "if lt %i, 3 {\nstore %v, @y[%i]\n}", "lt", "write %c = lt %a, %b : f32 before it", "%d = lt %i, 3\nif %d {\nstore %v, @y[%i]\n}"),
+    (BODY, "atomic_add(@n, %i, 1)", "(", "atomic_add<relaxed> @n[%i]", "%o = atomic_add<relaxed> @n[%i], 1"),
+    (STAGES, "softmax(@a, @b)", "softmax", "write math.softmax(...)", "math.softmax(@a, @b) {columns = 8}"),
+    (STAGES, "launch @double grid(1) (%a, @b, @m)", "%a", "write @a", "launch @double grid(1) (@a, @b, @m)"),
+    (STAGES, "repeat {\nlaunch @double grid(1) (@a, @b, @m)\n}", "{", "write repeat 4 {", "repeat 4 {\nlaunch @double grid(1) (@a, @b, @m)\n}"),
+    (STAGES, "launch @double grid(1) (@a, @b, @q)", "@q", "declare buffer @q", "buffer @q : u32[64] live_in live_out\nlaunch @double grid(1) (@a, @b, @q)"),
+]  # fmt: skip
+WHOLE: list[tuple[str, str, str, str]] = [
+    # a text, what the message is at, words of its help, the text with the remedy
+    (BODY.removeprefix("vyre 2\n") + "store %v, @y[%i]\n}", "program", "write vyre 2 as the first line", BODY + "store %v, @y[%i]\n}"),
+    ("vyre 1\nprogram @p workgroup(1) {\n  param %a : f32\n}", "%a", "write param @a : f32", "vyre 1\nprogram @p workgroup(1) {\n  param @a : f32\n}"),
+    ("vyre 1\nprogram @p workgroup(1) {\n  buffer @t : f32[?] workgroup\n}", "buffer @t : f32[?] workgroup", "write its size: f32[256]",
+     "vyre 1\nprogram @p workgroup(1) {\n  buffer @t : f32[256] workgroup\n}"),
+    ("vyre 1\nprogram @p workgroup(1) {\n  buffer @t : f32\n  barrier workgroup\n}", "f32", "write u32[64], or u32[?]",
+     "vyre 1\nprogram @p workgroup(1) {\n  buffer @t : f32[64] workgroup\n  barrier workgroup\n}"),
+]  # fmt: skip
+
+
+def errors(text: str) -> list[tuple[str, str]]:
+    """Of each error, what it is at, and its help."""
+    try:
+        found = verify(parse(text))
+    except DiagnosticError as error:
+        found = error.diagnostics
+    return [
+        (text[d.loc.start : d.loc.end] if d.loc else "", f"{d.message}; {d.help}")
+        for d in found
+        if d.severity == "error"
+    ]
+
+
+def test_a_remedy_can_be_written() -> None:
+    def check(case: tuple[str, str, str, str]) -> None:
+        wrong, place, help, right = case
+        at, said = errors(wrong)[0]
+        assert at.startswith(place)
+        assert help in said
+        assert errors(right) == []
+
+    cases = [
+        (f"{head}{lines}\n}}\n", place, help, f"{head}{right}\n}}\n")
+        for head, lines, place, help, right in WRONG
+    ]
+    each([*cases, *WHOLE], check, lambda case: case[0][-120:])

@@ -1,0 +1,78 @@
+"""Axes of a launch along which all do the same, since the program never asks where it is.
+
+    program @double workgroup(256) { %i = global_id x ... store %v, @y[%i] }      launched over grid(4, 256)
+
+Each of the 256 workgroups along y does all of the work, a race that is surely not meant.  Programs with atomics, prints or calls,
+and those that ask for the size of the grid along the axis, may mean it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .diagnostics import Diagnostic, Location, spelling_at
+from .grids import Extent
+from .ops import AXES
+from .program import Op, Program
+
+__all__ = ["ignored_axes"]
+
+_OF_GRID = ("global_id", "workgroup_id", "num_workgroups", "global_size")
+_OF_LANES = ("global_id", "local_id", "workgroup_size", "global_size")
+_LINEAR = ("lane_id", "subgroup_id")
+
+
+def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None) -> Iterator[Diagnostic]:
+    """The warning of a launch at `loc`, if it has such an axis."""
+    axes = range(len(AXES))
+    if 0 in grid or all(extent == 1 for extent in (*grid, *program.workgroup)):
+        return
+    ops = list(program.walk())
+    if any(map(_may_repeat, ops)) or not any(_stores(op, program) for op in ops):
+        return
+    asked = {(op.name, op.attrs.get("axis")) for op in ops}
+    same_groups = [a for a in axes if grid[a] != 1 and not asked & {(name, AXES[a]) for name in _OF_GRID}]
+    same_lanes = [
+        a
+        for a in axes
+        if program.workgroup[a] > 1
+        and not asked & {*((name, AXES[a]) for name in _OF_LANES), *((name, None) for name in _LINEAR)}
+    ]
+    zero = next(_always_zero(program, grid, asked), None)
+    if not same_groups and (zero is None or not same_lanes):
+        return
+    axis = [*same_groups, *same_lanes][0]
+    extent, kind = (grid[axis], "workgroups") if same_groups else (program.workgroup[axis], "invocations")
+    count = f"all {extent} {kind}" if isinstance(extent, int) else f"all {kind}"
+    spelling = spelling_at(program.loc)
+    message = f"{count} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
+    help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
+    if zero is not None:
+        name, other = zero
+        help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"
+    warning = Diagnostic("warning", message, loc, help=help)
+    yield warning.note(f"{program.name} is declared here", program.loc)
+
+
+def _always_zero(
+    program: Program, grid: Sequence[Extent], asked: set[tuple[str, str | None]]
+) -> Iterator[tuple[str, int]]:
+    """Ids that the program asks for along axes of one invocation, with their axes."""
+    for axis, word in enumerate(AXES):
+        if grid[axis] == program.workgroup[axis] == 1:
+            yield from ((n, axis) for n in ("global_id", "workgroup_id", "local_id") if (n, word) in asked)
+
+
+def _stores(op: Op, program: Program) -> bool:
+    """Whether an op writes memory that workgroups share."""
+    buffer = program.buffers.get(op.attrs.get("buffer", ""))
+    return "write" in op.definition.effects and not (buffer is not None and buffer.is_on_chip)
+
+
+def _may_repeat(op: Op) -> bool:
+    """Whether an op has an effect that may be meant once for each workgroup."""
+    return (
+        "atomic" in op.definition.effects
+        or op.name in ("debug_print", "call")
+        or op.definition.kernel is not None
+    )
