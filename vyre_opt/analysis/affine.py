@@ -25,7 +25,7 @@ ByLane = tuple[int, ...]
 
 
 class SymbolKind(Enum):
-    """What a symbol varies with."""
+    """Kind of a symbol, by the ids or values that it varies with."""
 
     GROUP = "group"  # any value that is uniform over a workgroup
     LOCAL = "local"  # local id along an axis, or a digit of it
@@ -89,7 +89,7 @@ class AffineExpr:
         return any(s.kind is SymbolKind.VALUE and s.by_lane is None for s in self.terms)
 
     def plus(self, other: AffineExpr, factor: int = 1) -> AffineExpr:
-        """self + factor * other"""
+        """Return self + factor * other."""
         result = AffineExpr(self.const + factor * other.const)
         terms = result.terms = dict(self.terms)
         for symbol, coefficient in other.terms.items():

@@ -21,7 +21,7 @@ from .congruence import fits
 __all__ = ["IdSplit", "OperandForms", "length", "local_ids", "near_zero", "result_form"]
 
 MAX_TERMS = 32
-"""Of an expression; indices have few, and a sum of all elements would have one each."""
+"""Most terms of an expression; indices have few, and a sum of all elements would have one each."""
 
 IdSplit = tuple[str, int]
 """An axis and a divisor: the local id of the axis is expressed by its quotient and its remainder."""
@@ -32,7 +32,7 @@ LocalIds = Mapping[str, AffineExpr]
 
 @dataclass(frozen=True, slots=True)
 class OperandForms:
-    """What rules ask of a program and of the operands.
+    """Questions of rules to a program and to the operands.
 
     `form(value)`: its expression modulo 2^bits of its type; `exact(value)`: one that is equal to it as an integer.
     None where there is none.  `lanes`: of the workgroup, or those of its last subgroup beyond it too.

@@ -319,7 +319,7 @@ class BoundsProofs:
         return facts
 
     def _properties(self, symbol: Symbol) -> list[Fact]:
-        """What holds for an atom because of the op whose result it is."""
+        """Facts about an atom that follow from the op whose result it is."""
         known = self.properties.get(symbol)
         if known is None:
             op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
@@ -332,7 +332,7 @@ class BoundsProofs:
 
 
 def _nonnegative(relation: str, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
-    """What is never negative where the relation holds."""
+    """Expression that is never negative where the relation holds."""
     one = AffineExpr(1)
     return {
         "lt": [b - a - one], "le": [b - a], "gt": [a - b - one], "ge": [a - b], "eq": [b - a, a - b], "ne": [],

@@ -1,4 +1,4 @@
-"""How many bytes the buffers of a program take in each memory."""
+"""Bytes that the buffers of a program take in each memory."""
 
 from __future__ import annotations
 

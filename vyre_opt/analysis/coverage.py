@@ -1,4 +1,4 @@
-"""Which elements a workgroup has surely written when it reads a buffer.
+"""Elements that a workgroup has surely written when it reads a buffer.
 
 One walk over the footprint events keeps three tables of what is surely written at this point:
 
@@ -55,7 +55,7 @@ __all__ = ["CoverageWalk", "covered_accesses"]
 
 GROUP, LOCAL, LOOP, VALUE = SymbolKind
 MOST_WRITERS = 8
-"""That are named for a read and a condition."""
+"""Most writes that are named for a read and a condition."""
 
 Key = tuple[str, frozenset[tuple[Symbol, int]]]
 """A buffer, and terms of an index."""
@@ -89,7 +89,7 @@ def covered_accesses(
 
 
 class _Condition(NamedTuple):
-    """When an entry holds for a read: all its `predicates` hold for the read, the read's lanes are among
+    """Condition under which an entry holds for a read: all its `predicates` hold for the read, the read's lanes are among
     `lanes`, and equal expressions mean the same element."""
 
     predicates: frozenset[Predicate]
@@ -160,7 +160,7 @@ class _LoopFrame:
 
 @dataclass(slots=True)
 class _Floor:
-    """Where the entries of an open branch or maybe-empty loop start in `pending` and in `copies`."""
+    """Start of the entries of an open branch or maybe-empty loop in `pending` and in `copies`."""
 
     pending: int = 0
     copies: int = 0
@@ -305,7 +305,7 @@ class CoverageWalk:
             frame.copies = min(frame.copies, floor)
 
     def leave_arm(self, event: BranchEnd) -> None:
-        """After the second arm of an `if`, add the writes that every lane has made in one arm or the other."""
+        """Add, after the second arm of an `if`, the writes that every lane has made in one arm or the other."""
         arm = self.arms.pop()
         if event.arm == 0:
             self.first_arms[event.op] = arm

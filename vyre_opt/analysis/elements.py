@@ -44,7 +44,7 @@ class Elements:
 
     @staticmethod
     def of(values: Iterable[int], dimensions: int = 1) -> Elements | None:
-        """These values; None past MAX_SPAN."""
+        """Set of the values; None past MAX_SPAN."""
         numbers = set(values)
         box: tuple[tuple[int, int], ...] = ()
         if dimensions > 1 and numbers:

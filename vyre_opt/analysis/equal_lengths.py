@@ -1,4 +1,4 @@
-"""Which lengths of a pipeline's buffers are equal, whatever it is called with, by the expressions of their sizes.
+"""Lengths of a pipeline's buffers that are equal in every call, by the expressions of their sizes.
 
     buffer @x : f32[?] read      buffer @once : f32[len(@x)]      buffer @half : f32[div(len(@once), 2)]
 
@@ -18,7 +18,7 @@ _COMMUTATIVE = frozenset({"add", "mul", "min", "max"})
 
 
 def length_numbers(pipeline: Pipeline) -> dict[str, tuple[int, ...]]:
-    """For each buffer a number along each dimension.  Lengths with one number are equal."""
+    """Numbers of the lengths of each buffer, one a dimension.  Lengths with one number are equal."""
     numbers: dict[object, int] = {}
     lengths: dict[str, tuple[int, ...]] = {}
 
@@ -66,7 +66,7 @@ def numbers_by_length(numbers: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
 
 
 def equal_lengths(numbers: Mapping[str, tuple[int, ...]], names: Mapping[str, str]) -> dict[str, str]:
-    """For each length of some buffers the first of theirs that is equal, if that is another one.
+    """Map each length of some buffers to the first of theirs that is equal, if that is another one.
 
     `names`: what these buffers are called in the result, whose keys and values are as ir/grids.py has them.
     """

@@ -1,4 +1,4 @@
-"""What lanes combine by add, mul, min, max, and, or, xor, as terms: equal terms are equal in every bit.
+"""Combinations of lanes by add, mul, min, max, and, or, xor, as terms: equal terms are equal in every bit.
 
     leaf      a value in a lane, of which no more is known; a constant
     a op b    floats by add and mul: a tree, whose two sides may be exchanged
@@ -43,7 +43,7 @@ class Terms:
         return self._number(("leaf", *key))
 
     def const(self, value: int, dtype: DataType) -> Term:
-        """That of an encoded value."""
+        """Term of an encoded value."""
         return self._number(("const", value, dtype))
 
     def combine(self, combine: str, dtype: DataType, a: Term, b: Term) -> Term:
@@ -54,7 +54,7 @@ class Terms:
         return term
 
     def fold(self, combine: str, dtype: DataType, terms: Sequence[Term]) -> Term:
-        """As `subgroup_reduce` combines those of up to 32 lanes."""
+        """Combine the terms of up to 32 lanes as `subgroup_reduce` does."""
         half, lanes = SUBGROUP_SIZE // 2, list(terms)
         while half:
             upper = lanes[half:]
@@ -66,7 +66,7 @@ class Terms:
         return lanes[0]
 
     def run(self, combine: str, dtype: DataType, terms: Sequence[Term]) -> list[Term]:
-        """As an inclusive `subgroup_scan` combines those of up to 32 lanes."""
+        """Combine the terms of up to 32 lanes as an inclusive `subgroup_scan` does."""
         distance, lanes = 1, list(terms)
         while distance < SUBGROUP_SIZE:
             lanes = [
@@ -79,7 +79,7 @@ class Terms:
     # --- looking into terms
 
     def combiner(self, term: Term) -> str | None:
-        """What a term combines by; None for a leaf."""
+        """Combiner of a term; None for a leaf."""
         kind, *parts = self._keys[self._without_zero(term)]
         return None if kind in ("leaf", "const") else str(parts[0])
 

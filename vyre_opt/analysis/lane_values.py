@@ -38,7 +38,7 @@ class LaneValues:
         self.computed = 0
 
     def of(self, value: Value, depth: int = MAX_DEPTH) -> ByLane | None:
-        """What a visited value is in each lane, encoded; None if it depends on anything but local ids."""
+        """Encoded value of each lane for a visited value; None if it depends on anything but local ids."""
         if value not in self.known:
             expr = self.form(value)
             if expr is not None:
@@ -52,7 +52,7 @@ class LaneValues:
         return self.known[value]
 
     def of_result(self, op: Op, result: Value, depth: int = MAX_DEPTH) -> ByLane | None:
-        """What a result is in each lane, by the operands of its op."""
+        """Value of a result in each lane, by the operands of its op."""
         fold = elementwise_fold(op) if self.computed < MAX_COMPUTED else None
         operands = [self.of(operand, depth) for operand in op.operands] if fold is not None else []
         by_lane = [operand for operand in operands if operand is not None]

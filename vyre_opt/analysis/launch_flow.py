@@ -87,7 +87,7 @@ class BufferStages:
                     self.stages[name].append(stage)
 
     def visibility(self, name: str) -> str | None:
-        """How the host uses a buffer: `host-read`, `live-out` or `live-in`; None if it does not."""
+        """Use of a buffer by the host: `host-read`, `live-out` or `live-in`; None if it does not."""
         return "host-read" if name in self._host else _declared_use(self.pipeline.buffers[name])
 
     def escaping(self, launches: Sequence[Launch]) -> set[str]:
@@ -142,13 +142,13 @@ class LaunchDataflow:
         self._uses: dict[Pipeline, BufferStages] = {}
 
     def uses(self, pipeline: Pipeline) -> BufferStages:
-        """Who uses the buffers of a pipeline."""
+        """Users of the buffers of a pipeline."""
         if pipeline not in self._uses:
             self._uses[pipeline] = BufferStages(pipeline)
         return self._uses[pipeline]
 
     def of(self, stage: Launch | KernelStage | Fill) -> StageEffects:
-        """What a stage reads and writes."""
+        """Buffers that a stage reads and writes."""
         if isinstance(stage, Fill):
             return StageEffects((), stage.buffers)
         if isinstance(stage, KernelStage):

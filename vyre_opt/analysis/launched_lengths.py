@@ -28,7 +28,7 @@ class LaunchedLengths:
         self.uses = uses
 
     def __call__(self, buffer: Buffer, dimension: int) -> Extent:
-        """What is as long as a buffer along a dimension: an expression of the lengths of buffers that the host or another
+        """Expression for the length of a buffer along a dimension, of the lengths of buffers that the host or another
         launch sees, and that so stay; `len` of the buffer itself where there is none."""
         length = buffer.length(dimension)
         if buffer.binding is None or not self.uses.is_own_scratch(self.program, buffer):

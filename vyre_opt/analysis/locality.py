@@ -120,7 +120,7 @@ def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
 def _explain_uncovered(
     name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_unordered: bool
 ) -> Refusal:
-    """Which fact is missing to prove a read covered; the first that fits, the most specific first."""
+    """Fact that is missing to prove a read covered: the first that fits, the most specific first."""
     position = accesses.index(read)
     before = [a for a in accesses[:position] if a.is_write]
     after = [a for a in accesses[position:] if a.is_write]

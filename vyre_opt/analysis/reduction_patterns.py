@@ -48,7 +48,7 @@ MAX_ELEMENTS = 2048
 
 SHUFFLE, STEPS = "subgroup_shuffle", 5
 _STEPS = (SHUFFLE, "select", "for", "while", "region")
-"""What stands between a value and its reduction, beside the combiner."""
+"""Ops between a value and its reduction, beside the combiner."""
 
 _LEVELS = {"workgroup_reduce": Level.WORKGROUP, "subgroup_reduce": Level.SUBGROUP}
 
@@ -84,7 +84,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class _Reduced:
-    """What a value is known to be; `name` and `mode` as in Match."""
+    """Known form of a value; `name` and `mode` as in Match."""
 
     name: str
     source: Value
@@ -127,7 +127,7 @@ class _Search:
         self.known: dict[Value, ByLane] = {}
         """Values that are known in the round of a loop that is executed."""
         self.memory: dict[str, dict[int, Term]] = {}
-        """Of workgroup buffers, the elements whose contents are known."""
+        """Elements of workgroup buffers whose contents are known."""
         self.reduced: dict[Value, _Reduced] = {}
         self.origin: dict[Term, Value] = {}
         """The value that a leaf is of."""
@@ -542,7 +542,7 @@ class _Search:
         return mask
 
     def combiner(self, result: Value, observed: Mask) -> str | None:
-        """What the term of the last lane that anybody looks at combines by."""
+        """Combiner of the term of the last lane that is read."""
         last = self.lanes - 1 if observed is None else max(lane for lane, seen in enumerate(observed) if seen)
         return self.terms.combiner(self.env[result][last])
 
@@ -659,7 +659,7 @@ class _Search:
         return None
 
     def scanned(self, value: Value, combine: str) -> Lanes:
-        """What `workgroup_scan` makes of the scans of subgroups."""
+        """Scan that `workgroup_scan` makes of the scans of subgroups."""
         terms, dtype = self.lanes_of(value), value.type
         before = self.terms.run(combine, dtype, terms[SUBGROUP_SIZE - 1 :: SUBGROUP_SIZE])
         later = (

@@ -1,4 +1,4 @@
-"""Which atomics leave the same behind however their operands are ordered and combined before.
+"""Atomics that leave the same behind in any order and grouping of their operands.
 
 Integers do, and minima and maxima of floats: these ignore NaNs and put -0.0 below 0.0, and which NaN is left of several is not
 specified.  A float sum depends on its order, and may be another one where the program says so: fastmath<reassoc>.
@@ -22,7 +22,7 @@ def may_regroup(op: Op) -> bool:
 
 
 def regrouped_atomics(program: Program) -> set[Op]:
-    """Such atomics of a program whose old values nobody takes, so that nobody can tell in how many steps they are done."""
+    """Atomics of that kind in a program whose old values nobody takes: the number of their steps cannot be observed."""
     atomics = {op for op in program.walk() if may_regroup(op)}
     used = {value for op in program.walk() for value in op.operands} if atomics else set()
     return {op for op in atomics if op.result not in used}

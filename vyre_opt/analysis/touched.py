@@ -1,4 +1,4 @@
-"""How many elements of a buffer the accesses of a whole launch touch, each counted once however often it is touched.
+"""Number of elements of a buffer that a whole launch touches, each counted once.
 
     x[256*w + l - 1], w below 4, l below 256, where 0 < 256*w + l < 1000     elements 0 to 998: 999 of them
     x[2*i + 1], i below 100                                                  1, 3, .. 199: 100
@@ -232,7 +232,7 @@ def _condition(guard: Guard) -> _Condition | None:
 def _of_loops(
     footprints: Footprints, access: MemoryAccess, symbols: Collection[Symbol]
 ) -> Iterator[_Condition | None]:
-    """That the loops around have not ended: `lower + step * iteration < upper`."""
+    """Relation that holds while the loops around have not ended: `lower + step * iteration < upper`."""
     for counter in access.loops:
         if counter is None:
             yield None

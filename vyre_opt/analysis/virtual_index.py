@@ -25,7 +25,7 @@ __all__ = ["EXACT", "RADIX", "MayWrap", "along", "component", "components", "is_
 RADIX = 1 << 80
 
 EXACT = Residue(bits=1 << 10, exact=1 << 10, straight=True)
-"""Of such an expression: it is equal to its index as an integer."""
+"""Mark of an expression that is equal to its index as an integer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["certifier", "certify", "summary"]
 
 SECONDS = 10.0
-"""For each obligation."""
+"""Seconds for each obligation."""
 
 SEARCH_SECONDS = 2.0
-"""For a call on which a pass changes what a module does."""
+"""Seconds to look for a call on which a pass changes the result of a module."""
 
 
 def certifier() -> Certifier:
@@ -82,7 +82,7 @@ def _error(decision: Decision) -> Diagnostic:
 
 
 def summary(decisions: list[Decision], started: float) -> str:
-    """How many decisions of each kind are proved, and how long that took."""
+    """Number of proved decisions of each kind, and the time that they took."""
     lines = []
     for by in dict.fromkeys(decision.by for decision in decisions):
         statuses = Counter(decision.status for decision in decisions if decision.by == by)

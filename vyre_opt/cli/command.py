@@ -1,4 +1,4 @@
-"""What the tools add to click: options in groups, options whose value may be left out, checks."""
+"""Additions of the tools to click: options in groups, options whose value may be left out, checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 ARGUMENTS = "vyre_opt.arguments"
 """The key in a context of what was parsed, with the values of bare options."""
 _LEVEL = re.compile("-O([0-9sgz]|fast)")
-"""How compilers of C are asked for their passes."""
+"""Options by which compilers of C are asked for their passes."""
 SHELLS = ("bash", "zsh", "fish")
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ else:
     _Words = click.Choice  # before click 8.2 it took no type
 
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
-"""What click decorates: a function, or the command that was made of one."""
+"""Object that click decorates: a function, or the command that was made of one."""
 
 
 class Choice(_Words):

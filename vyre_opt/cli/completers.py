@@ -1,4 +1,4 @@
-"""What a shell may complete: passes and their options, targets, files.  Each is a `shell_complete` of click's parameters."""
+"""Completions for a shell: passes and their options, targets, files.  Each is a `shell_complete` of click's parameters."""
 
 from __future__ import annotations
 

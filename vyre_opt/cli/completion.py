@@ -110,7 +110,7 @@ class _Bash(_WholeWords, BashComplete):
         return words, last
 
     def _item(self, head: str, item: CompletionItem) -> CompletionItem:
-        """What takes the place of the last of bash's words."""
+        """Replacement of the last of bash's words."""
         _, last = super().get_completion_args()
         word = self.get_completion_args()[1]
         known = len(word) - (0 if last in BREAKS else len(last))

@@ -61,7 +61,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What a certificate may hold besides JSON values: sets, and objects whose `str` says what they are."""
+    """Values of a certificate besides those of JSON: sets, and objects that `str` describes."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 

@@ -122,7 +122,7 @@ def _ended_early(code: int) -> int:
 
 
 def system_refusal(error: Exception) -> str:
-    """What the system or the installation refused, as a message; empty for an error that is a bug."""
+    """Message about a refusal of the system or the installation; empty for an error that is a bug."""
     while isinstance(error.__cause__, (OSError, ImportError)):  # NumPy wraps what the loader says
         error = error.__cause__
     if isinstance(error, OSError):

@@ -68,7 +68,7 @@ def compare(source: Source, produced: list[Diagnostic]) -> list[Diagnostic]:
 def _differences(
     kind: str, messages: list[tuple[str, Location | None]], expected: list[_Expectation]
 ) -> Iterator[Diagnostic]:
-    """What does not fit among the messages and expectations of one kind on one line."""
+    """Messages and expectations of one kind on one line that do not match."""
     # an expectation of N messages has N slots, each for one message; N is what a comment says, so it is
     # capped: one slot more than there are messages stays empty just as many would
     slots = [e for e in expected for _ in range(min(e.min_count, len(messages) + 1))]

@@ -21,7 +21,7 @@ PLACEHOLDER = "{}"
 """The path stands in its place; without one it comes last."""
 _LAST_LINES = 5
 _TAIL_BYTES = 1 << 16
-"""Of what a test prints, which may be without end."""
+"""Most bytes kept of the output of a test, which may be endless."""
 
 
 def argv_of(test: str, arguments: Sequence[str]) -> list[str]:
@@ -75,7 +75,7 @@ class CommandTest:
         return "".join([what, *(f"\n  {line}" for line in lines)])
 
     def path(self) -> Path:
-        """Of a new file."""
+        """Return the path of a new file."""
         self._count += 1
         folder = Path(self._folder.name, str(self._count))
         folder.mkdir()

@@ -77,7 +77,7 @@ class PrintTree:
         self.module: Module | None = None
         self.modules = 0
         self.number = 0
-        """Of the pass that runs, from 0 in each module."""
+        """Number of the pass that runs, from 0 in each module."""
 
     def before(self, running: Pass, module: Module) -> None:
         if module is self.module:

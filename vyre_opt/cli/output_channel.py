@@ -1,4 +1,4 @@
-"""Where the results of a tool go: to stdout and files, or under --limits to the parent process, which writes them."""
+"""Destination of the results of a tool: stdout and files, or under --limits to the parent process, which writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _send: Send | None = None
 
 
 def connect(send: Send) -> None:
-    """From now on, this process writes nothing itself: `send(path, content)` hands it to its parent.
+    """Have this process write nothing itself from now on: `send(path, content)` hands it to its parent.
 
     The path is empty for stdout.
     """

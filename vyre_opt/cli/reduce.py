@@ -35,7 +35,7 @@ Completion: eval "$(vyre-reduce --completion bash)"
 TEST, OUTPUT, LIMITS, PASSES = "Test", "Output", "Limits", "Delta passes"
 MOST_JOBS = 256
 STDIN_FILE = "stdin.vyre"
-"""Of candidates whose original came from stdin."""
+"""Name of candidates whose original came from stdin."""
 
 
 @click.command("vyre-reduce", cls=GroupedCommand, epilog=EPILOG, context_settings={"show_default": True})
@@ -156,7 +156,7 @@ class _Steps:
 
 
 def size(text: str) -> str:
-    """How many ops a text has, or lines if it is no module, and bytes."""
+    """Number of ops of a text, or of lines if it is no module, and of bytes."""
     from ..ir.rewrite import bodies
     from ..reduce import module_of
 

@@ -72,7 +72,7 @@ def _quoted(text: str) -> str:
 
 
 def _name(remark: Remark) -> str:
-    """What kind of remark of its pass it is: its reason or its claim, as `OverBudget`."""
+    """Kind of a remark among those of its pass: its reason or its claim, as `OverBudget`."""
     certificate = remark.certificate
     name = certificate.get("reason") if remark.kind != "applied" else certificate.get("claim")
     if not isinstance(name, str) or not re.fullmatch(r"\w+(?:[-_]\w+)*", name):
@@ -95,7 +95,7 @@ def _pieces(remark: Remark) -> Iterator[tuple[str, str]]:
 
 
 def _facts_in(remark: Remark) -> Iterator[tuple[int, int, str]]:
-    """Where a fact stands in the message, as a name behind its @ or as a number, and its key, as `TileBytes`."""
+    """Place of a fact in the message, as a name behind its @ or as a number, and its key, as `TileBytes`."""
     taken: set[int] = set()
     for key, value in remark.certificate.items():
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":

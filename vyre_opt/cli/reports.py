@@ -50,7 +50,7 @@ def statistics_table(statistics: Mapping[tuple[str, str], int]) -> str:
 
 
 def op_statistics(module: Module, as_json: bool = False) -> str:
-    """How many ops of each name every item holds, or stages of each kind, and the whole module."""
+    """Number of ops of each name, or of stages of each kind, in every item and in the whole module."""
     counts = list(_op_counts(module))
     total: Counter[str] = sum((counter for _, _, counter in counts), Counter())
     if as_json:

@@ -402,7 +402,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
 
 
 def _compile(module: Module, options: RunOptions, target: str | Dispatcher) -> AnyExecutable:
-    """What --entry names, after the passes of -O; a reproducer is written where a pass crashes."""
+    """Item that --entry names, after the passes of -O; a reproducer is written where a pass crashes."""
     from ..execution.environment import chosen_target
     from . import run_buffers
 
@@ -497,7 +497,7 @@ def _run_unoptimized(
     target: str | Dispatcher,
     options: RunOptions,
 ) -> list[np.ndarray]:
-    """What a target computes without -O: the outputs, and what the host read before the end."""
+    """Results of a target without -O: the outputs, and the reads of the host before the end."""
     from . import run_buffers
 
     plain = run_buffers.compile_entry(module, options.entry, target, options.spec)

@@ -59,12 +59,12 @@ SHELL = CallSyntax(
 
 
 def disable_cache() -> None:
-    """From now on, this process keeps no compiled program on disk, and reads none."""
+    """Have this process keep no compiled program on disk, and read none, from now on."""
     os.environ[LIMIT_VARIABLE] = "0"
 
 
 def record_faults(folder: str) -> None:
-    """From now on, keep calls of this process that fault."""
+    """Keep calls of this process that fault, from now on."""
     os.environ[recording_folder.VARIABLE] = folder
 
 

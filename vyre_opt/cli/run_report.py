@@ -1,4 +1,4 @@
-"""What vyre-run reports: a summary of each output, where outputs differ, how long launches took."""
+"""Reports of vyre-run: a summary of each output, where outputs differ, how long launches took."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ SHORT = 0.25
 """Seconds of launches of a run that is run again to measure it."""
 CHECKSUM_DIGITS = 16
 MAX_COMPARED_BYTES = 1 << 28
-"""How much of what the host reads is in memory for a comparison."""
+"""Most bytes of host reads that are in memory for a comparison."""
 ARRAY_BYTES = 128
-"""What an array takes beside its elements, roughly: a pipeline may read one element 10^12 times."""
+"""Bytes of an array beside its elements, roughly: a pipeline may read one element 10^12 times."""
 
 
 def summary(buffer: Buffer, array: np.ndarray) -> str:
@@ -106,7 +106,7 @@ class HostReads:
             self.arrays.append(array)
 
     def omission(self) -> str:
-        """What a comparison left out, for the end of its report; empty if it was nothing."""
+        """Part that a comparison left out, for the end of its report; empty if it left out nothing."""
         if not self.left_out:
             return ""
         reads = "1 host read" if self.left_out == 1 else f"{self.left_out} host reads"
@@ -129,7 +129,7 @@ def launch_table(times: Times, report: CallReport | None) -> str:
 def speeds(
     executable: AnyExecutable, arguments: Sequence[Any], times: Times, options: RunOptions
 ) -> CallReport | None:
-    """How fast the launches of a run are beside a copy; a short run is run again some times, of which the medians count.
+    """Speed of the launches of a run beside a copy; a short run is run again some times, of which the medians count.
 
     `times`: of the first run.  None where the program does something else when it runs again.
     """
@@ -144,7 +144,7 @@ def speeds(
 
 @dataclass(slots=True)
 class Comparison:
-    """What was compared of a buffer: how many arrays and scalars, how many of these differ, and by how much at most.
+    """Comparison of a buffer: the number of arrays and scalars, the number that differ, and the largest difference.
 
     `unequal`: scalars of other bits, `different`: those beyond the tolerance.  `first` says where the first of these is.
     `largest`, `relative`: the largest difference of two numbers, and that relative to the expected one.

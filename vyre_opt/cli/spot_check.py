@@ -37,7 +37,7 @@ __all__ = ["SpotCheck"]
 SAMPLE = 64
 """The number of workgroups of a launch that the interpreter runs."""
 EDGE = 8
-"""How many of these are at either end of the grid."""
+"""Number of these at either end of the grid."""
 MAX_WHOLE = 1 << 20
 """A launch whose workgroups exchange values is checked as a whole up to so many invocations."""
 MAX_STEPS = 500_000
@@ -45,7 +45,7 @@ MAX_STEPS = 500_000
 workgroup outside of the sample would never end."""
 
 APPROXIMATE = {"f64": 1e-12, "f32": 1e-5, "f16": 1e-2, "bf16": 5e-2}
-"""How far two targets may differ where an op has fast maths, adds floats atomically or multiplies matrices, relative to the largest value of the buffer."""
+"""Largest difference of two targets where an op has fast maths, adds floats atomically or multiplies matrices, relative to the largest value of the buffer."""
 
 
 class SpotCheck(Target):
@@ -271,7 +271,7 @@ def _accept_near(output: np.ndarray, reference: np.ndarray, name: str) -> np.nda
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where the bytes of two arrays are equal."""
+    """Mask of equal bytes of two arrays."""
     equal: np.ndarray = (a.view(np.uint8) == b.view(np.uint8)).reshape(len(a), a.itemsize).all(axis=1)
     return equal
 

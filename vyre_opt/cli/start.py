@@ -1,4 +1,4 @@
-"""Where the installed commands begin: until a tool is loaded, Ctrl-C ends it as it ends `cat`, without a traceback."""
+"""Start of the installed commands: until a tool is loaded, Ctrl-C ends it as it ends `cat`, without a traceback."""
 
 import os
 import signal

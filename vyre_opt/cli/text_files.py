@@ -34,7 +34,7 @@ __all__ = [
 
 STDIN_NAME = "<stdin>"
 MAX_QUOTED_BYTES = 1 << 26
-"""Of a file that is read for messages alone."""
+"""Most bytes of a file that is read for messages alone."""
 MARKER = "// -----"
 """A line of this separates modules, with --split-input-file."""
 _MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\r?\n|\Z)", re.MULTILINE)

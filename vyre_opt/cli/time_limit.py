@@ -25,7 +25,7 @@ MOST_SECONDS = 1e8
 
 
 AGAIN_SECONDS = 0.5
-"""How long after an exception the next one follows: Python drops what is raised in a callback of its own, such as a
+"""Seconds from an exception to the next one: Python drops what is raised in a callback of its own, such as a
 destructor or the end of an import's lock, prints a traceback of it, and goes on."""
 
 
@@ -73,6 +73,6 @@ def _show_dropped(dropped: UnraisableHookArgs) -> None:
 
 
 def end_alarms() -> None:
-    """To be called first where what they raise is handled."""
+    """Stop the alarms; call it first where their exceptions are handled."""
     if hasattr(signal, "setitimer") and not is_limited_child():
         signal.setitimer(signal.ITIMER_REAL, 0)

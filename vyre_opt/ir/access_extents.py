@@ -1,4 +1,4 @@
-"""How many elements an access moves along each dimension of its buffer."""
+"""Number of elements that an access moves along each dimension of its buffer."""
 
 from __future__ import annotations
 

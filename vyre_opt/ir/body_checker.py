@@ -54,7 +54,7 @@ class BodyChecker:
         self.is_well_formed = True  # every op has the parts of its format, so an analysis can walk the body
         self.visible: set[Value] = set()
         self.right_types: set[tuple[object, ...]] = set()
-        """Of ops checked by types alone: the row with the types of two operands and of the result that were right."""
+        """Rows of ops that were checked by types alone, with the types of two operands and of the result that were right."""
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
         diagnostic = Diagnostic("error", message, loc or op.loc, help=help)

@@ -1,4 +1,4 @@
-"""What a program does first to each of its buffers, and which it may write."""
+"""First use of each buffer by a program, and the buffers that it may write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which function calls which: their order, how deep their calls nest, and what a program grows to where they are inlined.
+"""Calls between functions: their order, the depth to which they nest, and the size of a program after inlining.
 
     f0    add                 1     program @p    global_id, call f3, store    10 ops
     f1    call f0, call f0    2

@@ -12,7 +12,7 @@ __all__ = ["caller_location", "is_own_caller"]
 
 _PACKAGE = __name__.partition(".")[0]
 _SOURCES: dict[str, tuple[list[str], Source, list[int]]] = {}
-"""By the name of a file: its lines as Python has them, which are others where the file is; its text; where its lines begin."""
+"""Entry for the name of a file: its lines as Python has them, which change with the file; its text; the offsets of its lines."""
 
 
 def caller_location(depth: int = 1) -> Location | None:

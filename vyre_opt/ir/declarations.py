@@ -1,4 +1,4 @@
-"""What programs and pipelines declare: buffers, specialization constants and params."""
+"""Declarations of programs and pipelines: buffers, specialization constants and params."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Shape = tuple[int | None, ...]
 MAX_DIMENSIONS = 3
 
 MAX_EXTENT = (1 << 31) - 1
-"""Of each dimension of a buffer that has several.  So an index that is in bounds is a number of 31 bits, whatever its
+"""Largest extent of a dimension, where a buffer has several.  So an index that is in bounds is a number of 31 bits, whatever its
 type, and what is known of an index modulo 2^32 says which one it is."""
 
 
@@ -103,7 +103,7 @@ class Buffer:
         self.shape = (count,)
 
     def extent(self, dimension: int | None) -> int | None:
-        """What `len` gives: elements along a dimension, of None those of the only one; None where it is open."""
+        """Result of `len`: elements along a dimension, with None along the only one; None where it is open."""
         return self.shape[0 if dimension is None else dimension]
 
     @property

@@ -146,7 +146,7 @@ class Location:
 
 
 def spelling_at(loc: Location | None) -> Spelling:
-    """How messages about a place spell what its author may write there."""
+    """Spelling of the words that messages about a place tell its author to write."""
     return VYRE if loc is None else loc.source.spelling
 
 
@@ -339,13 +339,13 @@ def printable(text: str) -> str:
 
 
 def suggest_later(name: str, candidates: Iterable[str], sigil: str = "") -> Callable[[], Replacement | None]:
-    """What `suggest` gives, computed when it is wanted, from the candidates that there are now."""
+    """Result of `suggest`, computed when it is wanted, from the candidates at hand."""
     names = last(candidates)
     return lambda: suggest(name, names, sigil)
 
 
 def last(candidates: Iterable[str]) -> list[str]:
-    """Of many candidates, the last: those that are declared right before."""
+    """Last of many candidates: the ones declared right before."""
     if not isinstance(candidates, Reversible):
         candidates = list(candidates)
     return list(islice(reversed(candidates), MAX_CANDIDATES))[::-1]

@@ -10,7 +10,7 @@ __all__ = ["MAX_TABLE_BYTES", "EmbeddingShape"]
 
 MAX_CORES = 4
 MAX_TABLE_BYTES = 40 * 1024
-"""Of the partial products of a workgroup's lookups, which are in workgroup memory."""
+"""Largest size of the partial products of a workgroup's lookups, which are in workgroup memory."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class EmbeddingShape:
 
     @property
     def numbers(self) -> str:
-        """For messages."""
+        """Name in messages."""
         return f"p {list(self.p)}, q {list(self.q)}, ranks {list(self.r)}"
 
     @classmethod
     def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
-        """From the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
+        """Make a shape from the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
         d = max((k + 1 for k in range(MAX_CORES) if params.get(f"p{k}")), default=0)
         extra = [f"{n}{k}" for k in range(d, MAX_CORES) for n in "qr" if params.get(f"{n}{k}")]
         if extra:
@@ -62,7 +62,7 @@ class EmbeddingShape:
         return self.ranks[k] * self.q[k] * self.ranks[k + 1]
 
     def start(self, k: int) -> int:
-        """Where core k begins in @cores."""
+        """Offset of core k in @cores."""
         return sum(self.p[i] * self.slice_size(i) for i in range(k))
 
     @property
@@ -85,7 +85,7 @@ class EmbeddingShape:
 
     @classmethod
     def of_kernel(cls, params: Mapping[str, int]) -> EmbeddingShape:
-        """From the parameters of the op.  Raises ValueError where a lookup does not fit into workgroup memory, too."""
+        """Make a shape from the parameters of the op.  Raises ValueError where a lookup does not fit into workgroup memory, too."""
         shape = cls.of(params)
         if shape.table_bytes(1) > MAX_TABLE_BYTES:
             raise ValueError(

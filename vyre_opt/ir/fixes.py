@@ -1,4 +1,4 @@
-"""What diagnostics offer to write: edits of declarations, heads and launches in the text language."""
+"""Edits that diagnostics offer of declarations, heads and launches in the text language."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def largest(extents: Iterable[Extent]) -> Extent:
 
 
 def length_key(name: str, dimension: Extent | str | None = None) -> str:
-    """What a mapping of lengths has the number of elements of a buffer by, or its extent along a dimension."""
+    """Key, in a mapping of lengths, of the number of elements of a buffer or of its extent along a dimension."""
     return name if dimension is None else f"{name},{dimension}"
 
 

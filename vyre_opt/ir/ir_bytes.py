@@ -22,7 +22,7 @@ _PREFIX = f"{__package__.partition('.')[0]}."
 
 
 class UnknownBytes(ValueError):
-    """What is not written as bytes, or bytes that are of something else; the message says why."""
+    """Error for a value that is not written as bytes, or for bytes of something else; the message says why."""
 
 
 def to_bytes(*parts: Any) -> bytes:
@@ -85,5 +85,5 @@ def fill_op(op: Op, state: tuple[Any, ...]) -> None:
 
 
 def _source(source: Source) -> tuple[Any, ...]:
-    """Without what it has looked up."""
+    """Parts of a source to write, without the results of its look-ups."""
     return Source, (source.text, source.name, source.first_line, source.spelling, source.first_column)

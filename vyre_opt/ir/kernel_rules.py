@@ -118,7 +118,7 @@ def _row_of(buffer: Buffer) -> int | None:
 
 
 def _said_by_rows(uses: Sequence[tuple[Buffer, Role]]) -> dict[str, int]:
-    """What the last extents of buffers say of parameters; of several that say one, the first."""
+    """Parameters that the last extents of buffers determine; the first buffer that determines one decides."""
     said: dict[str, int] = {}
     others = {role.name for _, role in uses}
     for buffer, role in uses:

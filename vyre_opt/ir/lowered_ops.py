@@ -1,4 +1,4 @@
-"""What lowered programs have and no text does: attributes, three ops, and the operands of a trap.
+"""Parts of lowered programs that no text has: attributes, three ops, and the operands of a trap.
 
 A program is lowered from the first rewrite of a target on that leaves any of these (see `Program.lowered_for` and
 passes/legalize.py).  Their rules are in lowered_rules.py.  From then on
@@ -44,7 +44,7 @@ LOWERED_ATTRS: Mapping[str, tuple[Attr, ...]] = {
     "matrix_store": (_IN_BOUNDS, _SHAPE),
     "matrix_mul_add": (_SHAPE, Attr("element", "type", optional=True)),
 }
-"""By the format of an op of the language, the attributes that it may have in a lowered program."""
+"""Attributes that an op of the language may have in a lowered program, by its format."""
 
 
 def _shape_warpgroup_mul_add(op: Op) -> str | None:
@@ -85,7 +85,7 @@ WARPGROUP_WAIT = OpDef(
 """Its results are its first operands, when the products that make them are done; the others are left factors of these, which nothing
 may write over before.  `pending`: groups of products that may go on, 1: what was begun since the wait before this one."""
 PROXY_FENCE = OpDef("proxy_fence", "proxy_fence", "Show writes to products", effects=frozenset({"sync"}))
-"""What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
+"""Makes writes of this invocation to workgroup memory visible to the products of all that it meets at the next barrier."""
 
 LOWERED_OPS = {row.name: row for row in (WARPGROUP_MUL_ADD, WARPGROUP_WAIT, PROXY_FENCE)}
 

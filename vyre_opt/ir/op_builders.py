@@ -1,4 +1,4 @@
-"""How the ops of each format are built.  As methods of the builder:
+"""Builders of the ops of each format.  As methods of the builder:
 
     b.add(x, y)               b.select(p, x, y)    b.global_id("x")      b.cast(x, DataType.F32)
     b.splat(x, 4)             b.vector(x, y, z)    b.extract(v, 0)       b.insert(x, v, 0)
@@ -31,7 +31,7 @@ _U32, _BOOL = DataType.U32, DataType.BOOL
 
 
 class OpBuilder(Protocol):
-    """What ops are built with; see `Builder`."""
+    """Methods that build ops; see `Builder`."""
 
     def emit(
         self,

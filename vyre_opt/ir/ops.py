@@ -24,9 +24,9 @@ __all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "kernel_def"]
 
 AXES = ("x", "y", "z")
 SCOPES = ("subgroup", "workgroup", "cluster", "grid")
-"""Of barriers, each within the next."""
+"""Scopes of barriers, each within the next."""
 BEYOND_WORKGROUP = ("cluster", "grid")
-"""Those at which workgroups wait for each other."""
+"""Scopes at which workgroups wait for each other."""
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
@@ -104,7 +104,7 @@ class KernelDef:
 
     @property
     def numbers_of_buffers(self) -> str:
-        """With how many buffers it may be used, in words."""
+        """Number of buffers that it takes, in words."""
         least, most = self._least_buffers, len(self.roles)
         return str(least) if least == most else f"{least} to {most}"
 
@@ -166,7 +166,7 @@ class OpDef:
 
     @property
     def atomic_values(self) -> int:
-        """Of an atomic, the number of operands after the indices: the value to compare with, if any, then the new one."""
+        """Number of operands of an atomic after the indices: the value to compare with, if any, then the new one."""
         return 2 if self.name == "atomic_compare_exchange" else 1
 
     @property

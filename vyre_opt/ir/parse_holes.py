@@ -1,4 +1,4 @@
-"""What syntax and name errors left out of a module, so that the verifier reports nothing that only follows from them.
+"""Parts of a module that syntax and name errors left out, so that the verifier reports nothing that only follows from them.
 
 The verifier looks at all that could be built, so that one run reports every mistake.  It must not
 conclude that a buffer is undeclared if the declaration may be in a line that could not be read, nor

@@ -133,7 +133,7 @@ class Pipeline(TextForm):
 
     @property
     def type_parameters(self) -> list[Spec]:
-        """As of a program."""
+        """Type parameters, as those of a program."""
         return [spec for spec in self.specs.values() if spec.dtype is DTYPE]
 
     @property

@@ -135,7 +135,7 @@ class PipelineBuilder:
 
     @contextmanager
     def repeat(self, times: int) -> Iterator[None]:
-        """What is built inside runs `times` times."""
+        """Repeat the stages that are built inside `times` times."""
         loc: Location | None = caller_location(3)
         outer, self._stages = self._stages, []
         try:

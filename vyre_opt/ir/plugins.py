@@ -1,4 +1,4 @@
-"""What other packages add: entry points, each loaded when its name is first met.
+"""Additions of other packages: entry points, each loaded when its name is first met.
 
     [project.entry-points."vyre_opt.ops"]
     "mylib.square" = "mylib.ops:square"
@@ -32,7 +32,7 @@ class PluginRefused(PluginError):
 
 
 def refuse() -> None:
-    """From now on, this process loads nothing by an entry point of another package."""
+    """Have this process load nothing by an entry point of another package from now on."""
     global _is_refused
     _is_refused = True
 
@@ -76,6 +76,6 @@ def load(group: str, name: str, is_registered: Callable[[Any], bool]) -> bool:
 
 
 def _place(point: EntryPoint) -> str:
-    """Where an entry point is declared."""
+    """Place where an entry point is declared."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value}{package}"

@@ -40,7 +40,7 @@ _DIRECTIVE = re.compile(
     re.DOTALL,
 )
 MAX_DIGITS = 2
-"""Of a width and of a precision, so that no line gets long by its format."""
+"""Largest width and precision, so that no line gets long by its format."""
 
 _KINDS = {
     "u": "an unsigned integer",
@@ -141,7 +141,7 @@ def _directive(match: re.Match[str]) -> Directive:
 
 
 def why_not(directive: Directive, dtype: DataType) -> tuple[str, str] | None:
-    """What is wrong with a directive for values of a type, and what to write; None if it fits."""
+    """Mistake in a directive for values of a type, and its correction; None if it fits."""
     if not dtype.has_arithmetic and not dtype.is_open:
         return f"no value of {dtype} can be printed", "leave it out"
     if directive.takes(dtype):
@@ -152,7 +152,7 @@ def why_not(directive: Directive, dtype: DataType) -> tuple[str, str] | None:
 
 
 def wrong_count(directives: int, operands: int) -> str:
-    """What is wrong with a format that has another number of directives than there are operands."""
+    """Mistake in a format whose number of directives is not that of the operands."""
     counts = ((directives, "directive"), (operands, "operand"))
     return "the format has {} for {}".format(
         *(f"{count} {what}{'s' * (count != 1)}" for count, what in counts)

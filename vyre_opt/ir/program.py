@@ -50,7 +50,7 @@ MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 """The most workgroups along each axis: what every GPU from compute capability 3.0 on takes."""
 
 MAX_INVOCATIONS = 1 << 32
-"""Of a launch along an axis, since ids are u32."""
+"""Most invocations of a launch along an axis, since ids are u32."""
 
 MAX_LANES = 1024
 """The most invocations of a workgroup."""
@@ -85,7 +85,7 @@ class Value:
         return type(self.name) is Unnamed and isinstance(owner, Op) and owner.definition.format == "const"
 
     def __str__(self) -> str:
-        """What a message calls it."""
+        """Name in messages."""
         if self.is_unnamed_constant:
             return show(cast(Op, self.owner).attrs["value"], self.type)
         return f"%{self.name}"
@@ -145,7 +145,7 @@ class Op:
         return self.operands[: -self.definition.atomic_values]
 
     def walk(self) -> Iterator[Op]:
-        """This op, then every op inside its regions, in program order."""
+        """Yield this op, then every op inside its regions, in program order."""
         yield self
         for block in self.regions:
             yield from block.walk()

@@ -209,7 +209,7 @@ def _absolute(op: Op) -> Iterator[Diagnostic]:
 
 
 def _help(loc: Location | None, names: Sequence[str | None], instead: str) -> str:
-    """What to write instead of a difference and 0: an op of the values that are subtracted, by their names if they have any."""
+    """Replacement of a difference that is compared with 0: an op of the values that are subtracted, by their names if they have any."""
     a, b = names
     if a is not None and b is not None:
         instead = f"write {spelling_at(loc).of_two(instead, a, b)}"
@@ -223,7 +223,7 @@ def _help(loc: Location | None, names: Sequence[str | None], instead: str) -> st
 
 
 def _name(value: Value) -> str | None:
-    """What the author calls a value; None for one without a name."""
+    """Name that the author gave a value; None for one without."""
     known = constant_value(value)
     if isinstance(known, int):
         return str(known)

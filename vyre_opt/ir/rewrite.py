@@ -42,7 +42,7 @@ def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
 
 
 def constant_name(value: Any, dtype: DataType) -> Unnamed:
-    """What a constant that no author named is called where the text has to have a name for it."""
+    """Name of a constant that no author named, where the text needs one."""
     return Unnamed(f"c{value}" if dtype.is_int and value >= 0 else "c")
 
 
@@ -99,7 +99,7 @@ def operands_within(op: Op) -> Iterator[Value]:
 
 
 def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: Container[Value] = ()) -> list[Op]:
-    """Those of `ops` that compute the values, in their order.  `known`: values that need no computing."""
+    """Ops of `ops` that compute the values, in their order.  `known`: values that need no computing."""
     needed = {value for value in values if value not in known}
     chosen: list[Op] = []
     for op in reversed(ops):

@@ -1,4 +1,4 @@
-"""What names of a source stand for at an op, for debuggers.
+"""Values that names of a source stand for at an op, for debuggers.
 
 An op of a kernel in Python that was translated for a debugger has a `ScopedLocation`.  Copies of programs keep locations, so
 a scope refers to values by their names, which are then unique in a program.

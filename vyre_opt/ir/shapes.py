@@ -51,7 +51,7 @@ def passed_shape(actual: Buffer, formal: Buffer) -> Shape:
 
 
 def shapes_differ(actual: Buffer, formal: Buffer) -> str:
-    """What a buffer that is passed for another one has, and that has not; empty if their shapes agree."""
+    """Difference between a buffer and the one it is passed for; empty if their shapes agree."""
     if shapes_agree(actual.shape, formal.shape):
         return ""
     if actual.dimensions == formal.dimensions == 1:

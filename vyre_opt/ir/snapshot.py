@@ -17,14 +17,14 @@ from .program import Block, Func, Module, Op, Program, Value
 __all__ = ["Snapshot"]
 
 _PARTS = attrgetter("definition", "operands", "results", "attrs", "regions")
-"""What is compared of an op.  Comparing lists of these is fast, since Python compares identities first."""
+"""Parts of an op that are compared.  Comparing lists of these is fast, since Python compares identities first."""
 
 _BESIDE = frozenset({"body", "loc"})
 """Fields that are compared elsewhere, or have no meaning: every other one is in the head, one that is added later too."""
 
 
 def _getters(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]]]:
-    """What gets the values of a class beside its body, and what its declarations, which can be changed in place."""
+    """Getters of a class: one for its values beside its body, one for its declarations, which can be changed in place."""
     compared = [field for field in fields(kind) if field.name not in _BESIDE]
     values, declared = ([f.name for f in compared if (f.default_factory is dict) is d] for d in (False, True))
     return attrgetter(*values), attrgetter(*declared) if declared else lambda it: ()
@@ -100,7 +100,7 @@ class Snapshot:
         return ops, [value.type for op in ops for value in op.results], blocks
 
     def _head(self) -> list[Any]:
-        """What a program and functions have beside their bodies and declarations."""
+        """Values of programs and functions beside their bodies and declarations."""
         funcs = {} if self.module is None else self.module.funcs
         parts = [("", self.program), *funcs.items()]
         return [(name, _GETTERS[type(part)][0](part)) for name, part in parts]

@@ -1,4 +1,4 @@
-"""What messages tell an author to write, in the language of the source: that of `.vyre` files, or Python.
+"""Words that messages tell an author to write, in the language of the source: that of `.vyre` files, or Python.
 
 put `barrier workgroup` between them          put `vyre.barrier()` between them
 """

@@ -39,7 +39,7 @@ T = TypeVar("T")
 _ROWS = frozenset(map(id, OPS.values()))
 _NAME = re.compile(r"[\w.$]+")
 _LOWERED_NAME = re.compile(r"~?[\w.$]+")
-"""Also of what lowered programs alone declare, so that no text has it."""
+"""Names that also cover declarations of lowered programs, so that no text has them."""
 
 
 def check_structure(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
@@ -423,7 +423,7 @@ _ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "type": ("a DataType", lambda value: isinstance(value, DataType)),
     "op": ("an Op", lambda value: isinstance(value, Op)),
 }
-"""By the kind of an attribute, what it is and whether a value is that."""
+"""Description of each kind of attribute, and its check of a value."""
 
 
 def _symbol(name: object) -> str:

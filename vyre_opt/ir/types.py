@@ -43,7 +43,7 @@ MAX_MATRIX_ELEMENTS = 2048
 """64 of each lane."""
 
 MAX_SLICE_ELEMENTS = 1 << 16
-"""Of a slice whose extents are fixed."""
+"""Most elements of a slice whose extents are fixed."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
@@ -228,7 +228,7 @@ class DataType:
 
     @property
     def extents(self) -> tuple[int | None, ...]:
-        """Of a slice; None for one that is known when the program runs.  Of another type ()."""
+        """Extents of a slice; None for one that is known when the program runs; () for another type."""
         return tuple([extent or None for extent in self.params[:-1]]) if self.kind == "slice" else ()
 
     @property
@@ -238,7 +238,7 @@ class DataType:
 
     @property
     def use(self) -> str:
-        """Of a matrix: one of MATRIX_USES."""
+        """Use of a matrix: one of MATRIX_USES."""
         return str(self.params[3])
 
     @property

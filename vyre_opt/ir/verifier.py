@@ -86,7 +86,7 @@ MAX_WORKGROUP = (1024, 1024, 64)
 MAX_CLUSTER = 16  # of a GPU that has them; 8 on all of these
 _DECLARE_CLUSTERS = "write cluster(8) behind workgroup(...), or @program(cluster=8) in Python"
 MAX_BYTES = {True: 1 << 31, False: 1 << 47}
-"""Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
+"""Most bytes of a buffer in workgroup memory, of which every thread of a CPU has its own; and of any other, an address space."""
 
 
 def verify(
@@ -623,7 +623,7 @@ def _is_taken(actual: DataType, formal: DataType) -> bool:
 
 
 def _type_advice(actual: DataType, formal: DataType, program: Program) -> str | None:
-    """How the types of an argument would agree, where one is of a type parameter."""
+    """Advice that makes the types of an argument agree, where one is of a type parameter."""
     if not (actual.is_open or formal.is_open):
         return None
     mine, other = actual.element, formal.element

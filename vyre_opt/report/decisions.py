@@ -1,4 +1,4 @@
-"""Which launches the passes fused and which they did not, read from their remarks.
+"""Launches that the passes fused, and launches that they left apart, read from their remarks.
 
 Stages are named by their rows, that is their indices in the picture of the pipeline before the
 passes.  A key that a remark's certificate lacks is a fact not known.
@@ -103,7 +103,7 @@ class Decisions:
 
 
 def decisions(before: PipelinePicture, after: PipelinePicture | None, remarks: Sequence[Remark]) -> Decisions:
-    """What the remarks say about one pipeline."""
+    """Decisions that the remarks tell about one pipeline."""
     result = Decisions()
     tiles = _tiles(remarks)
     internal_of: dict[str, list[str]] = {}

@@ -173,7 +173,7 @@ class Drawing:
                 yield replace(mark, line=line)
 
     def _mark(self, text: str, target: str, reason: str, x: float, y: float) -> Mark:
-        """With its tip where there is room in the drawing, below the mark or above it."""
+        """Return a mark whose tip is where there is room in the drawing, below the mark or above it."""
         limit = max(20, min(MAX_TIP, int((self.width - 4 * PAD) / CHAR)))
         lines = wrap(reason, limit)
         if len(lines) > MAX_TIP_LINES:
@@ -187,7 +187,7 @@ class Drawing:
     # --- wires
 
     def _labels(self) -> dict[tuple[int, str], tuple[list[str], list[str]]]:
-        """By stage and buffer the lines above the wire, which are the name, and those below it.
+        """Lines of text by stage and buffer: above the wire the name, and the others below it.
 
         These are the size at the first port, and the host at the first or the last.
         """

@@ -25,7 +25,7 @@ LINE, LABEL, PAD, GAP, HEADING = 15, 12, 8, 26, 18
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where a buffer enters or leaves a stage; `row` is the stage's index."""
+    """Place where a buffer enters or leaves a stage; `row` is the stage's index."""
 
     buffer: str
     row: int

@@ -1,4 +1,4 @@
-"""What the launches of a module's pipelines ask of a machine, for pipelines whose sizes the text says."""
+"""Work that the launches of a module's pipelines ask of a machine, for pipelines whose sizes the text says."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What became of an item; `rows` is empty if its texts are too long to compare."""
+    """Texts of an item before and after the passes; `rows` is empty if its texts are too long to compare."""
 
     before: str
     after: str

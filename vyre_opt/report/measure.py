@@ -1,4 +1,4 @@
-"""How long pipelines take on this machine's CPU, before and after the passes: `vyre-opt --measure`.
+"""Time of pipelines on this machine's CPU, before and after the passes: `vyre-opt --measure`.
 
 Both run on the same inputs, in turns, so that drift of the machine is the same for both; the medians count.  Inputs are random, or
 zeros where the pipeline faults on those, as one that takes indices from a buffer may.

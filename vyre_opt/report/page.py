@@ -75,7 +75,7 @@ def _content(
     measured: Mapping[str, RunTimes],
     calls: Mapping[str, CallReport | str],
 ) -> dict[str, Any]:
-    """What both kinds of page show."""
+    """Content of both kinds of page."""
     after = pictures(module)
     pipelines = [
         _Pipeline(
@@ -140,7 +140,7 @@ class _Pipeline:
 
     @property
     def launch_rows(self) -> list[tuple[str, ...]]:
-        """What each launch moves and computes, what it waits for, and what became of it."""
+        """Rows with the traffic, arithmetic, limit and decisions of each launch."""
         if isinstance(self.call, str):
             return []
         return [
@@ -158,7 +158,7 @@ class _Pipeline:
         ]
 
     def _speed(self, launch: LaunchReport) -> str:
-        """How fast the launch was on this CPU, if it was measured there."""
+        """Speed of the launch on this CPU, if it was measured there."""
         stages = {} if self.measured is None else self.measured.stages_after
         seconds = stages.get(str(launch.loc))
         return "" if not seconds else launch.speed_of(seconds / launch.times)
@@ -253,7 +253,7 @@ def _numbers(before: PipelinePicture, after: PipelinePicture) -> Iterator[KeyFig
 
 
 def _open_traffic(old: Traffic, new: Traffic) -> str:
-    """What the known bytes leave out: how often buffers of open size are moved."""
+    """Traffic that the known bytes leave out: moves of buffers of open size."""
     if not old.open and not new.open:
         return ""
     was, now = (", ".join(f"{n} x @{name}" for name, n in moved.open.items()) for moved in (old, new))

@@ -1,4 +1,4 @@
-"""What a drawing needs to know of a pipeline: names, texts, sizes and locations.
+"""Data of a pipeline for its drawing: names, texts, sizes and locations.
 
 A picture is taken before the passes and another after them, so it refers to no part of the module,
 which the passes change in place.
@@ -91,7 +91,7 @@ class PipelinePicture:
 
     @property
     def traffic(self) -> Traffic:
-        """What the launches read from memory and write to it, if each moves its buffers whole."""
+        """Traffic of the launches with memory, if each moves its buffers whole."""
         traffic = Traffic()
         for stage in self.stages:
             if stage.kind != "host_read":
@@ -146,7 +146,7 @@ def _add_stages(
 
 @dataclass(frozen=True, slots=True)
 class _Estimator:
-    """What the times of a pipeline's stages are estimated from; `counts`: the lengths of its buffers."""
+    """Facts from which the times of a pipeline's stages are estimated; `counts`: the lengths of its buffers."""
 
     flows: LaunchDataflow
     counts: dict[str, int | None]

@@ -1,4 +1,4 @@
-"""What passes made of a module's pipelines, for Python: as text, in a notebook, and as a page."""
+"""Report about passes on a module's pipelines, for Python: as text, in a notebook, and as a page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Report:
         return page(self.module, self.before, self.manager, self.remarks, None, self._calls())
 
     def _calls(self) -> Mapping[str, CallReport | str]:
-        """Those of the pipeline that `call` is of, or of all whose sizes the text says."""
+        """Reports of the pipeline that `call` is of, or of all whose sizes the text says."""
         if self.call is None:
             return call_reports(self.module)
         return dict.fromkeys(self.before.pictures, self.call)

@@ -22,13 +22,13 @@ from .walker import Walker
 __all__ = ["MAX_DEPTH", "MAX_SWEEPS", "GreedyDriver", "apply_patterns"]
 
 MAX_DEPTH = 256
-"""How often an op may be rewritten, in place or into ops that are rewritten themselves."""
+"""Most rewrites of an op, in place or into ops that are rewritten themselves."""
 
 MAX_SWEEPS = 10
-"""How often a body is walked for patterns that ask for uses, which a later rewrite may take away."""
+"""Most walks over a body for patterns that ask for uses, which a later rewrite may take away."""
 
 _SHOWN = 8
-"""How many of the rewrites without end a message names."""
+"""Number of the endless rewrites that a message names."""
 
 _Work = tuple[Op, Sequence[Value] | None, int]
 """An op, the values that replace it, None where it has to be visited, and how many rewrites it comes from.  Of a
@@ -89,9 +89,9 @@ class GreedyDriver(Walker):
         self.applied = "fold"
         """The name of the pattern that was applied last."""
         self.trail: list[str] = []
-        """Those before it, once a single op has been rewritten nearly MAX_DEPTH times."""
+        """Rewrites before it, once a single op has been rewritten nearly MAX_DEPTH times."""
         self.depth = 0
-        """Of the rewrites that the op being visited comes from."""
+        """Depth of the rewrites that the op being visited comes from."""
 
     def visit(self, op: Op, out: list[Op]) -> None:
         before = op.operands

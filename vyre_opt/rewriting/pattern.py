@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Pattern", "PatternSet", "Replacement", "Rewrite", "check_root", "pattern_on"]
 
 Replacement = Value | Sequence[Value] | bool | None
-"""What a pattern answers:
+"""Answer of a pattern:
 
     a value          equal to the op's result; the op goes
     several values   one for each result of the op; () for an op without results, which goes

@@ -71,7 +71,7 @@ class Rewriter(Builder):
 
 
 def _name_of(op: Op) -> str:
-    """What a result is called where the text has to have a name for it."""
+    """Name of a result, where the text needs one."""
     if op.name != "const":
         return op.name.rpartition(".")[2]
     return constant_name(op.attrs["value"], op.result.type)

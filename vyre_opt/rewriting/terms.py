@@ -46,12 +46,12 @@ _CLASSES = {
     "bits": ("int", "uint", "bool"),
     "bool": ("bool",),
 }
-"""What `types` may name beside single types, and the kinds of types (see DataType) that this means."""
+"""Names that `types` may have beside single types, and the kinds of types (see DataType) that each means."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """In a match: a constant, which guards and builds get as a Python number."""
+    """Matches a constant, which guards and builds get as a Python number."""
 
     name: str
 
@@ -163,7 +163,7 @@ class _Match:
 
 @dataclass(slots=True)
 class _Rule:
-    """What `pattern` makes.  `matches`: the term with its commutative operands in each order."""
+    """Result of `pattern`.  `matches`: the term with its commutative operands in each order."""
 
     name: str
     matches: list[Term]

@@ -1,4 +1,4 @@
-"""How often the values of a body are used, kept up to date while it is rewritten."""
+"""Numbers of uses of the values of a body, kept up to date while it is rewritten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class UseCounts:
 
     def __init__(self, body: Block) -> None:
         self._counts: dict[Value, int] = {}
-        """Of a value: 0 if its op is dead, and so are the uses by that op; absent if nothing uses it yet."""
+        """Number of uses of a value: 0 if its op is dead, and so are the uses by that op; absent if nothing uses it yet."""
         self._denied: set[Value] = set()
         self.is_stale = False
         """Whether a value has come to have one use after `has_one_use` denied it."""
@@ -84,6 +84,6 @@ class UseCounts:
 
 
 def _operands_of(value: Value) -> tuple[Value, ...]:
-    """What the op that defines `value` uses, if it is dead once nobody uses it."""
+    """Operands of the op that defines `value`, if it is dead once nobody uses it."""
     owner = value.owner
     return owner.operands if isinstance(owner, Op) and owner.definition.is_pure else ()

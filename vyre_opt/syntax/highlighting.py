@@ -22,7 +22,7 @@ COLORS = {
     "op": "#9a52c7",
     "keyword": "#c43d6b",
 }
-"""Of a luminance near 0.18, whose contrast with white and with black is alike."""
+"""Colours of a luminance near 0.18, whose contrast with white and with black is alike."""
 
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*)

@@ -25,7 +25,7 @@ def _is_unnamed(value: Value) -> bool:
 
 
 def constant_roles(row: OpDef, count: int, is_filled: bool = False) -> tuple[str, ...]:
-    """For each of `count` operands of an op, the type of a constant in its place; see `OpSyntax.constants`.
+    """Types of constants in the places of `count` operands of an op; see `OpSyntax.constants`.
 
     There may be fewer, of an op with too many operands.  `is_filled`: whether the last operand is what a slice has beyond an edge.
     """

@@ -1,4 +1,4 @@
-"""How the ops of each format are written: parsed and printed.
+"""Syntax of the ops of each format: functions that parse and print them.
 
 `OpDef.format` names a row of SYNTAX, at the end of this file.  T is the type written after the colon:
 
@@ -82,7 +82,7 @@ def _own_rule(row: OpDef, tail: Tail) -> Parsed:
 
 
 class OpPrinter(Protocol):
-    """What the text of an op is made with; see `Printer`."""
+    """Methods that write the text of an op; see `Printer`."""
 
     lines: list[str]
     names: dict[Value, str]

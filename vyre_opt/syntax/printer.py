@@ -380,7 +380,7 @@ def _lowered_attrs(op: Op) -> str:
 
 
 def _attr_texts(op: Op, attrs: Iterable[Attr]) -> list[str]:
-    """Those attributes that an op has, with their values."""
+    """Attributes that an op has, with their values."""
     shown = []
     for attr in attrs:
         if attr.optional and attr.name not in op.attrs:

@@ -921,7 +921,7 @@ ROWS: tuple[Synonym, ...] = tuple(
 
 _AXES = tuple(f".{axis}" for axis in AXES)
 _GPU_FILLERS = re.compile(r"nvidia|geforce|tesla|[ _-]|sxm\d?|pcie|nvl|\d+gb$")
-"""What stands around the name of a GPU: `NVIDIA H100-SXM5-80GB`."""
+"""Text around the name of a GPU: `NVIDIA H100-SXM5-80GB`."""
 _PTX_TYPE = re.compile(r"[usbf](?:8|16|32|64)|bf16|pred|f16x2")
 
 
@@ -975,6 +975,6 @@ def _dotted_op(word: str) -> Synonym | None:
 
 
 def advice(word: str, context: str, known: Iterable[str]) -> str | None:
-    """What to do about a name that does not exist in a context: its row, else the nearest of `known`, else None."""
+    """Advice about a name that does not exist in a context: its row, else the nearest of `known`, else None."""
     row = lookup(word, NEIGHBOURS.get(context, (context,)))
     return row.help if row else suggest(word, known)

@@ -25,14 +25,14 @@ __all__ = ["upgrade"]
 _SKIPPED = r"(?:\s+|//[^\n]*)"
 _VERSION = re.compile(rf"{_SKIPPED}*+vyre{_SKIPPED}++(?P<number>1)\b")
 _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|%[\w.$]+|:", re.ASCII)
-"""What may hold the name of a value, or look as if it did, and the sign before a type."""
+"""Tokens that may hold the name of a value, or look as if they did, and the sign before a type."""
 _CONSTANT = re.compile(r"= ?const ?(?P<literal>.+?) ?:|\{ ?value ?= ?(?P<attribute>.+?) ?\}")
 """Its value, in either form of the op."""
 _SPACE = re.compile(rf"{_SKIPPED}+")
 _STATEMENT = re.compile(r"(//[^\n]*|\s+)|.")
 
 _REMOVED = "\0"
-"""In the place of each character of a statement that is removed; no text has it."""
+"""Mark in the place of each character of a statement that is removed; no text has it."""
 _GAPS = (
     (re.compile(r"^[ \t]*(?:\0[ \t]*)+(?:\r?\n|\Z)", re.MULTILINE), ""),  # the whole line
     (re.compile(r"^([ \t]*)(?:\0[ \t]*)+", re.MULTILINE), r"\1"),  # a statement or a comment follows
@@ -40,7 +40,7 @@ _GAPS = (
 )
 
 Edit = tuple[int, int, str]
-"""What is written in the place of the text between two offsets."""
+"""Replacement of the text between two offsets."""
 
 
 def upgrade(source: Source) -> str:
@@ -66,7 +66,7 @@ def upgrade(source: Source) -> str:
 
 
 def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
-    """What changes in the text of an item."""
+    """Changes in the text of an item."""
     # what the text locates elsewhere has no place in it that could be edited
     elsewhere = {op for op in every_op(item.body) if op.loc is None or op.loc.source is not source}
     refused = {

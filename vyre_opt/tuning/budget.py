@@ -1,4 +1,4 @@
-"""What a search has measured, and what it may still measure.
+"""Measurements of a search, and the number that is left to it.
 
 The budget is counted in measurements: one round of one configuration.  The cost of a configuration is
 the median of its rounds.

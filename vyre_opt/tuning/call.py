@@ -1,4 +1,4 @@
-"""What is tuned by calling it, as a user does, with the host's work included."""
+"""Tuning by calls as a user makes them, with the host's work included."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Call(ABC):
 
     @abstractmethod
     def call(self, config: Mapping[str, Any]) -> Callable[[], Sequence[Any]]:
-        """What is measured: a function without arguments that returns the outputs.  Raises DispatchError and ValueError."""
+        """Function to measure: it takes no arguments and that returns the outputs.  Raises DispatchError and ValueError."""
 
     @abstractmethod
     def check(self) -> None:
@@ -52,12 +52,12 @@ class Call(ABC):
 
     @abstractmethod
     def fault(self, outputs: Sequence[Array]) -> str:
-        """What is wrong with the outputs of the first call; "" if nothing."""
+        """Mistake in the outputs of the first call; "" without one."""
 
     def prior(self, space: Space, target: str) -> Array:
         """Seconds that each configuration is expected to take; only ratios of these count."""
         return np.ones(len(space))
 
     def wait(self) -> None:
-        """Until the GPU has done all calls."""
+        """Wait until the GPU has done all calls."""
         as_target(self.dispatcher).synchronize()

@@ -50,13 +50,13 @@ Array = np.ndarray[Any, Any]
 AnyExecutable: TypeAlias = ProgramExecutable | PipelineExecutable
 
 MAX_CUTS = 12
-"""Of more launches that are joined, those where a cut would move most bytes are choices."""
+"""Most cuts to choose from: of more joined launches, the choices are the cuts that move most bytes."""
 NO_LIMIT = 1 << 32
 """A threshold that no chain is above: ranks are u32 numbers."""
 DEFAULTS: dict[str, Any] = {"threshold": "default", "halo": "cheap", "tile": 1}
 """`default`: without fusion_pressure, which is no pass of the default pipeline."""
 LEVELS = {"cpu": (3, 2, 1), "cuda": (2, 3, 1)}
-"""By target, the default first."""
+"""Levels of each target, the default first."""
 SPEEDS = {"cpu": (1e10, 2e-6), "cuda": (2e12, 3e-6)}
 """Bytes a second and seconds a launch, for what to expect before anything is measured."""
 
@@ -121,7 +121,7 @@ class CallWorkload(Call):
         return {name: values for name, values in factors.items() if len(values) > 1}
 
     def _says_it_once(self, at: Mapping[str, Array]) -> Array:
-        """Which configurations have no cut where the threshold parts, and do not cut all that the next threshold parts."""
+        """Whether a configuration has no cut where the threshold parts, and does not cut all that the next threshold parts."""
         legal = np.array(True)
         cut = {number: at[f"cut_{number}"] == 1 for number in self.cuts}
         for threshold, parted in self.thresholds.items():
@@ -186,7 +186,7 @@ class CallWorkload(Call):
 
     @cached_property
     def _pressures(self) -> dict[int, int]:
-        """Of each launch that may be joined, the least threshold of whole elements that joins the chain that it is in."""
+        """Least threshold of whole elements that joins the chain of each launch that may be joined."""
         pressures: dict[int, int] = {}
         for has_rank, chain in groupby(
             range(len(self._launches)), lambda k: "rank" in self._launches[k].notes
@@ -218,7 +218,7 @@ class CallWorkload(Call):
 
     @cached_property
     def _own_bytes(self) -> int:
-        """Of the arrays of the call."""
+        """Bytes of the arrays of the call."""
         arrays = self.inputs.values() if isinstance(self.inputs, Mapping) else self.inputs
         return sum(int(getattr(array, "nbytes", 0)) for array in arrays)
 
@@ -244,7 +244,7 @@ class CallWorkload(Call):
         return self._compiled(self.dispatcher_of(config), f"specialize,{passes_of(config)}")
 
     def dispatcher_of(self, config: Mapping[str, Any]) -> Dispatcher:
-        """That of the call, at the level of a configuration."""
+        """Executable of the call, at the level of a configuration."""
         level = config.get("level")
         return self.dispatcher if level is None else as_target(self.dispatcher).at_level(level)
 
@@ -257,7 +257,7 @@ class CallWorkload(Call):
         _ = self.expected
 
     def fault(self, outputs: Sequence[Array]) -> str:
-        """How the outputs differ from those of the program as it is written; "" if they do not."""
+        """Difference of the outputs from those of the program as written; "" without one."""
         for (name, expected), output in zip(self.expected.items(), outputs, strict=True):
             if expected.shape == output.shape and expected.tobytes() == output.tobytes():
                 continue

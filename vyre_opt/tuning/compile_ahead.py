@@ -33,7 +33,7 @@ Compiler = Callable[[Module], None]
 
 
 def free_processors() -> int:
-    """How many workers a machine has room for beside this process and what it measures."""
+    """Number of workers that a machine has room for beside this process and what it measures."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MAX_WORKERS, usable - 2)
 
@@ -59,7 +59,7 @@ class CompileAhead:
         self._futures[number] = self._pool.submit(self._compile, request)
 
     def wait(self, number: int) -> None:
-        """Until that is compiled; if no worker has begun, it is left to the caller."""
+        """Wait until that is compiled; if no worker has begun, it is left to the caller."""
         future = self._futures.pop(number, None)
         if future is not None and not future.cancel():
             future.result()
@@ -82,7 +82,7 @@ class CompileAhead:
         return process
 
     def _compile(self, request: bytes) -> None:
-        """What goes wrong there is for this process to find, when it compiles the program itself."""
+        """Compile in a worker; a failure there is left to this process, which then compiles the program itself."""
         process = self._start()
         if process is None or process.stdin is None or process.stdout is None:
             return

@@ -43,7 +43,7 @@ class Bench(Protocol):
     failures: dict[int, str]
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
-        """For each of `picks`, its seconds in each round; [] if it fails.  A round measures every pick once."""
+        """Seconds of each of `picks` in each round; [] if it fails.  A round measures every pick once."""
 
     def renew(self, picks: Sequence[int]) -> None:
         """Prepare these again.  The luck of a preparation, which all rounds after it share, is not that of the next one."""

@@ -40,7 +40,7 @@ __all__ = [
 KIND = "tuning"
 FORMAT = "vyre-tuning 1"
 MAX_RESULTS = 64
-"""Of a kernel, the latest.  Two processes that add one for the same kernel at the same time may lose one, which is then measured
+"""Most results of a kernel, of which the latest are kept.  Two processes that add one for the same kernel at the same time may lose one, which is then measured
 again."""
 STARTS = 3
 """The configurations that another shape or device is started with."""

@@ -82,5 +82,5 @@ def on_host(array: Any) -> np.ndarray:
 
 
 def launches_per_round(seconds: float) -> int:
-    """How many launches, of `seconds` each, are timed together in a round."""
+    """Number of launches, of `seconds` each, that are timed together in a round."""
     return max(1, min(MAX_LAUNCHES, int(ROUND_SECONDS / max(seconds, 1e-9))))

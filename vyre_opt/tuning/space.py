@@ -224,7 +224,7 @@ def _distinct(rows: Array) -> Array:
 def _without_unused(
     rows: Array, levels: Mapping[str, tuple[Value, ...]]
 ) -> tuple[Array, dict[str, tuple[Value, ...]]]:
-    """Only those values of each factor that a configuration has, in the order of their first appearance."""
+    """Values of each factor that some configuration has, in the order of their first appearance."""
     kept: dict[str, tuple[Value, ...]] = {}
     columns: list[Array] = []
     for (name, values), column in zip(levels.items(), rows.T, strict=True):

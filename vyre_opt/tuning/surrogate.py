@@ -180,8 +180,7 @@ class _Process:
         return self.mean + self.residual.astype(np.float32) @ self.half, np.sqrt(spread)
 
     def change(self, index: int) -> Array:
-        """By what the cost at `index`, when it is known, moves each of the costs that were asked for: its square is what their
-        variances lose."""
+        """Change of each requested cost by the cost at `index`, once that is known.  Its square is the loss of their variances."""
         along = _kernel(self.particle, self.asked[index : index + 1], self.asked)[0]
         along = along - self.half[:, index] @ self.half
         for change in self.changes:
@@ -235,7 +234,7 @@ def _kernel(particle: Array, one: Array, other: Array, dtype: Any = np.float32) 
 
 
 def _inverse(lower: Array) -> Array:
-    """Of a lower triangular matrix, by halves."""
+    """Inverse of a lower triangular matrix, by halves."""
     count = len(lower)
     if count <= LEAF:
         return np.asarray(np.linalg.inv(lower))
@@ -291,7 +290,7 @@ def _at(values: Sequence[float], column: Array) -> Array:
 
 
 def _halvings(value: Any) -> int:
-    """How often 2 divides an integer; 0 for anything else."""
+    """Number of times that 2 divides an integer; 0 for anything else."""
     if isinstance(value, str) or value == 0 or (isinstance(value, float) and not value.is_integer()):
         return 0
     number = int(value)

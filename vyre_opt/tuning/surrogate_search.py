@@ -30,9 +30,9 @@ __all__ = ["PathPoint", "Proposer", "SearchOptions", "surrogate_search"]
 Array = np.ndarray[Any, Any]
 
 MOST_LOG = 700.0
-"""Of a prediction: more is infinite."""
+"""Largest logarithm of a prediction: more is infinite."""
 LEAST_LIMIT = 0.3
-"""Of the logarithms of costs, which tell them apart up to a third over the best at least."""
+"""Least limit of the logarithms of costs, so that costs up to a third over the best are told apart."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class PathPoint:
-    """What the search expected when `measured` configurations were measured, and the best of them cost `best`.
+    """Expectation of the search after `measured` configurations, of which the best cost `best`.
 
     `expected`: the cost of the next one as predicted, over `best`; `gain`: by how much measuring one more is expected to lower
     the logarithm of the best cost, at most.
@@ -151,7 +151,7 @@ def surrogate_search(
 
 
 def _log_costs(budget: Budget, best: float, limit: float) -> tuple[Array, Array]:
-    """Of what is measured, in its order, the logarithms of the costs over the best one, and whether it failed."""
+    """Logarithms of the measured costs over the best one, in their order, and whether each failed."""
     measured = np.array([budget.costs[pick] for pick in budget.order])
     failed = measured == INFINITE
     logs = np.zeros(len(measured))

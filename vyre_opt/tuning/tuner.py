@@ -102,7 +102,7 @@ def autotune(
 
 @dataclass(frozen=True)
 class _Learnt:
-    """What earlier runs tell: `known`, costs at this shape on this device; `starts`, what was best elsewhere."""
+    """Results of earlier runs: `known`, costs at this shape on this device; `starts`, what was best elsewhere."""
 
     known: Sequence[Measured]
     starts: Sequence[Config]
@@ -118,7 +118,7 @@ class _Learnt:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is tuned.  `default`, `start`: indices in the space; `measure` or `workload` is not None."""
+    """Task of the tuner.  `default`, `start`: indices in the space; `measure` or `workload` is not None."""
 
     name: str
     backend: Dispatcher

@@ -1,4 +1,4 @@
-"""What is tuned: a kernel on buffers of known sizes.
+"""Workload of the tuner: a kernel on buffers of known sizes.
 
 For each configuration a workload builds a Trial: a program, its arguments and its grid; and it checks the
 outputs of a trial.
@@ -65,7 +65,7 @@ class Workload(Protocol):
         """The program of a configuration.  Raises ValueError if the configuration is not legal."""
 
     def fault(self, outputs: Sequence[Array]) -> str:
-        """What is wrong with the outputs of a trial; "" if nothing."""
+        """Mistake in the outputs of a trial; "" without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ def kernel_workload(
 
 
 def close(result: Array, expected: Array, dtype: DataType) -> str:
-    """How `result` differs from `expected`; "" if it does not.  Integers must be equal, floats near (TOLERANCES)."""
+    """Difference of `result` from `expected`; "" without one.  Integers must be equal, floats near (TOLERANCES)."""
     from ..targets.ref.registers import from_storage
 
     if result.shape != expected.shape:

@@ -243,7 +243,7 @@ class _FileScan:
             return None
 
     def _scan_file(self, path: str) -> int:
-        """How many matches there are, which are printed; at most one if no more are asked for."""
+        """Number of matches, which are printed; at most one if no more are asked for."""
         options = self.options
         is_brief = options.quiet or options.files_with_matches
         parts = open_parts(path, is_listing=is_brief or options.count)

@@ -1,4 +1,4 @@
-r"""What vyre-scan prints of a match: a line for people, with colours on a terminal, or an object of JSON.
+r"""Output of vyre-scan for a match: a line for people, with colours on a terminal, or an object of JSON.
 
 In a line, printable characters of UTF-8 are themselves, a backslash is `\\`, and every other byte is `\n`, `\r`, `\t` or `\xNN`, so
 that a match is one line, a terminal is told nothing, and the bytes can be told from it.
@@ -18,7 +18,7 @@ __all__ = ["MatchPrinter", "escaped", "json_line", "shown_name"]
 
 NAMES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
-"""What grep calls it."""
+"""Name that grep has for it."""
 
 MAGENTA, GREEN, CYAN, RED = "35", "32", "36", "01;31"
 """grep's colours of a file's name, an offset, what separates them, and a match."""

@@ -13,7 +13,7 @@ from ..pattern import Pattern, Rewrite, pattern_on
 __all__ = ["RULES", "add", "defined_by", "int_max", "int_min", "rule", "scalar", "set_constant"]
 
 RULES: list[Pattern] = []
-"""In the order in which they are tried."""
+"""All rules, in the order in which they are tried."""
 
 
 def add(pattern: Pattern) -> Pattern:

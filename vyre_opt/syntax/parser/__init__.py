@@ -23,7 +23,7 @@ _STARTERS = (
 ).split()
 
 PARSERS = ("tables", "lark")
-"""What reads a text: the parse loop by Lark's tables, or Lark itself."""
+"""Reader of a text: the parse loop by Lark's tables, or Lark itself."""
 
 LONG_TEXT = 8192
 """Characters from which on a text is read by the fast path: some 200 ops, which take longer than to make its pattern."""
@@ -85,7 +85,7 @@ def nul_byte(source: Source) -> Diagnostic | None:
 
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
-    """Those of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
+    """Errors of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
     from ...ir.verifier import verify
 
     errors = actions.distinct_diagnostics()

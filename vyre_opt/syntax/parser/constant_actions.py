@@ -28,7 +28,7 @@ __all__ = ["ConstantActions", "PendingConstant"]
 
 _DEFAULTS = {"int": DataType.U32, "float": DataType.F32, "bool": DataType.BOOL}
 _SUFFIX = re.compile(r"[fFhuUlL]+\b", re.ASCII)
-"""What other languages write behind a number."""
+"""Suffixes of numbers in other languages."""
 _BUFFER_FORMATS = ("load", "store", "atomic")
 """Whose T is that of the buffer's elements if none is written."""
 
@@ -49,7 +49,7 @@ class PendingConstant(Value):
 
     @property
     def usual_type(self) -> DataType:
-        """That of a constant that is written so, where nothing says another."""
+        """Type of a constant that is written so, where nothing says another."""
         if isinstance(self.written, list):
             return DataType.vec(_DEFAULTS[self.written[0][0]], max(2, len(self.written)))
         return _DEFAULTS[self.written[0]]

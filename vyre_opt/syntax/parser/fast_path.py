@@ -255,7 +255,7 @@ class FastPath:
         return self.actions.constant(offset, offset + len(text), self._literal(text))
 
     def _forget_errors(self) -> None:
-        """After an op that the tables read: what is wrong with it, they say.  There were no errors before it."""
+        """Drop the errors of an op that the tables read again, with their messages.  There were no errors before it."""
         actions = self.actions
         actions.has_pending = False
         actions.diagnostics.clear()

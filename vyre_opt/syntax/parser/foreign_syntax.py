@@ -94,7 +94,7 @@ def _flag(line: str, start: int) -> tuple[str, int, Synonym] | None:
 
 
 def _words_behind(statement: Statement) -> Iterator[re.Match[str]]:
-    """Where types stand, no farther than the token that does not fit."""
+    """Places of types, no farther than the token that does not fit."""
     for match in _TYPE_WORD.finditer(statement.line, 0, statement.error_end):
         if match.end() >= statement.error and match["word"] not in DataType.all_names():
             yield match
@@ -316,7 +316,7 @@ def _definition(statement: Statement) -> Advice | None:
 
 
 def _right_side(statement: Statement, assigned: re.Match[str]) -> str:
-    """What the right side of `name = ...` is here, for the end of a help line; "" if that is not known."""
+    """Counterpart of the right side of `name = ...` here, for the end of a help line; "" if that is not known."""
     line = f"%{assigned['at']} = {statement.line[assigned.end() :]}"
     word = _FIRST_WORD.match(line)
     row = lookup(word["word"], ("op",)) if word is not None else None
@@ -447,7 +447,7 @@ def _element(name: str) -> str:
 
 
 Mark = tuple[str, str, str]
-"""What a construct looks like, with its place as the group `at`; the message; the help."""
+"""Pattern of a construct, with its place as the group `at`; the message; the help."""
 
 _MARKS: list[Mark] = [
     (r"\s*(?P<at>\^\w*)", "there are no labels", "control flow has blocks: if %p { } else { }, for, while"),
@@ -522,5 +522,5 @@ _CONSTRUCTS = (
 
 
 def foreign_construct(statement: Statement) -> Advice | None:
-    """What of another language's syntax stands in the statement around the token that does not fit."""
+    """Construct of another language in the statement around the token that does not fit."""
     return next((advice for construct in _CONSTRUCTS if (advice := construct(statement))), None)

@@ -59,7 +59,7 @@ def place_locations(placed: Iterable[tuple[Any, WrittenLocation]], read_original
 
 
 def _statement(text: str, start: int) -> str:
-    """What stands from `start` on in its line, without a comment and the brace of a block."""
+    """Text from `start` to the end of its line, without a comment and the brace of a block."""
     end = text.find("\n", start)
     line = text[start : end if end >= 0 else len(text)]
     return line.partition("//")[0].rstrip().removesuffix("{").rstrip()

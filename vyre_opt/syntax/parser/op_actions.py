@@ -208,7 +208,7 @@ class OpActions(ConstantActions):
         return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
 
     def _declared_type(self, kind: str, name: str, loc: Location) -> DataType | None:
-        """That of a spec constant or param, which version 2 may leave out where it is read; UNKNOWN after an error."""
+        """Type of a spec constant or param, which version 2 may leave out where it is read; UNKNOWN after an error."""
         program = self.owners[0]
         if self.module.version < 2 or not isinstance(program, Program):
             return None

@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
 
 class Actions(Protocol):
-    """What the loop calls besides a method for every action of the grammar.
+    """Methods that the loop calls besides one for every action of the grammar.
 
     A method of the grammar gets the offset of the rule's start, that of the end of its last token,
     and then the values of its parts.

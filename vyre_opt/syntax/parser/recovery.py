@@ -235,7 +235,7 @@ class RecoveringActions(ModuleActions):
                 del self.undefined[name]
 
     def _lines_in_error(self, start: int, token: Token) -> list[tuple[int, int]]:
-        """Where the lines begin and end that may have the mistake: parts of the statement from `start` on.
+        """Bounds of the lines that may have the mistake: parts of the statement from `start` on.
 
         A token that begins a line may be wrong because the line before it is unfinished.
         """

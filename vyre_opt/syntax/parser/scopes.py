@@ -81,7 +81,7 @@ class Scopes:
         return diagnostic
 
     def advice(self, word: str, context: str, known: Iterable[str]) -> str | None:
-        """What to do about a `word` that does not exist in a `context` (see syntax/synonyms.py) where `known` ones do."""
+        """Advice about a `word` that does not exist in a `context` (see syntax/synonyms.py) where `known` ones do."""
         import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import advice
 
@@ -177,7 +177,7 @@ class Scopes:
         return Value(name[1:], UNKNOWN)
 
     def _lane_of(self, name: str) -> str | None:
-        """What `%v.x` is here, if `%v` is a vector: other languages name lanes so."""
+        """Spelling of `%v.x` here, if `%v` is a vector: other languages name lanes so."""
         vector, _, lane = name.rpartition(".")
         value = self.scope.get(vector)
         if value is None or not value.type.is_vec or lane not in _LANES:

@@ -1,4 +1,4 @@
-"""What ops look like in the short form, as one regular expression made from the op table.
+"""Short forms of ops as one regular expression, made from the op table.
 
 The example of a format (see formats.py) is its commonest text, so the pattern is made from the examples:
 
@@ -63,7 +63,7 @@ _SYNTAX = {
 _LAST = ("type", "target", "word", "symbol", "fastmath", "indices", "values", "lane")
 """The parts that an op may end in: where these end needs no look at what follows."""
 _FIRST = ("literal", "operands")
-"""Of the parts that may come next, what most ops have, behind what a `const` is known by."""
+"""Parts to try first: the literal by which a `const` is known, then the operands that most ops have."""
 _SKIPPED = r"(?:\s++|//[^\n]*+)*+"  # SPACE and COMMENT of the grammar
 
 
@@ -114,7 +114,7 @@ def is_simple(row: OpDef) -> bool:
 
 @cache
 def short_forms() -> ShortForms:
-    """Those of all formats.  They take milliseconds to make, in which the tables read some hundred ops."""
+    """Short forms of all formats.  They take milliseconds to make, in which the tables read some hundred ops."""
     unnamed = "|".join(row.name for row in OPS.values() if is_simple(row) and _may_be_unnamed(row))
     forms: dict[int, ShortForm] = {}
     tail = _tail(_trie(), {}, count(UNNAMED + 1), forms)
@@ -147,7 +147,7 @@ def _trie() -> _TrieNode:
 
 
 def _parts(format: OpSyntax) -> list[str] | None:
-    """What stands behind the name in the example of a format, signs as they are; None if its end cannot be told."""
+    """Text behind the name in the example of a format, signs as they are; None if its end cannot be told."""
     parts: list[str] = []
     for match in _PART.finditer(_HEAD.sub("", format.example.format(name="name", type="u32"), count=1)):
         kind = str(match.lastgroup)

@@ -22,7 +22,7 @@ from ...cache_files.secret import open_cache
 
 END = "$END"
 FLAGS = re.ASCII
-"""How the regular expressions of the grammar are meant, wherever they are compiled."""
+"""Flags of the regular expressions of the grammar, wherever they are compiled."""
 
 _HERE = Path(__file__).resolve()
 _PACKAGED = _HERE.parents[2] / "grammar" / "vyre.lark"
@@ -71,7 +71,7 @@ def grammar_text() -> str:
 
 
 def table_key(text: str) -> bytes:
-    """Of a grammar's tables, and of the code that computes and reads them."""
+    """Hash of a grammar's tables, and of the code that computes and reads them."""
     parts = _HERE.read_bytes(), text.encode()
     return blake3(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).digest()
 

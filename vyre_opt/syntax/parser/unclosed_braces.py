@@ -1,4 +1,4 @@
-"""Which brace of a text has no partner."""
+"""Search for the brace of a text that has no partner."""
 
 from __future__ import annotations
 
