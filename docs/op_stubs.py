@@ -4,6 +4,7 @@ vyre_opt/__init__.pyi        what the package loads when it is asked for
 vyre_opt/ir/op_methods.pyi   the Builder's method of each op
 vyre_opt/lang/ops.pyi        what kernels in Python call
 vyre_opt/kernels/__init__.pyi   the kernels as functions on arrays
+vyre_opt/ir/__init__.pyi     the public names that a package shows, and so for other packages (faces.py)
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ def _annotation(name: str, row: OpDef | None) -> str:
 def package_stub() -> str:
     """Every name of the package, from where it is."""
     lines = ['"""The names of the package.  Made by `python docs/op_stubs.py`."""\n']
-    lines += ["from . import kernels as kernels", "from . import lang as lang"]
+    packages = [*vars(vyre_opt)["_PACKAGES"], *vars(vyre_opt)["_FACES"]]
+    lines += [f"from . import {package} as {package}" for package in packages]
     modules = {name: f".{module}" for name, module in vars(vyre_opt)["_EXPORTS"].items()}
     modules |= vars(vyre_opt)["_NEIGHBOURS"]
     lines += [f"from {module} import {name} as {name}" for name, module in modules.items()]
@@ -145,6 +147,16 @@ def package_stub() -> str:
     lines += [f"from .lang import {name} as {name}" for name in of_lang]
     lines += [f"from .lang.ops import {name} as {name}" for name in (*INTRINSICS, *namespaces())]
     return "\n".join([*lines, "\n__version__: str"]) + "\n"
+
+
+def face_stub(package: str) -> str:
+    """The public names that a package shows, from where they are."""
+    exports = vars(vyre_opt)["_EXPORTS"]
+    lines = [f'"""The public names of {package}.  Made by `python docs/op_stubs.py`."""\n']
+    for name in dir(getattr(vyre_opt, package)):
+        own, _, module = exports[name].partition(".")
+        lines.append(f"from {'' if own == package else f'.{own}'}.{module} import {name} as {name}")
+    return "\n".join(lines) + "\n"
 
 
 # --- kernels as functions on arrays
@@ -217,11 +229,15 @@ def _doc(text: str) -> str:
     return f'"""{text}"""'
 
 
-STUBS = {
+STUBS: dict[str, Callable[[], str]] = {
     "vyre_opt/__init__.pyi": package_stub,
     "vyre_opt/ir/op_methods.pyi": methods_stub,
     "vyre_opt/lang/ops.pyi": lang_stub,
     "vyre_opt/kernels/__init__.pyi": kernels_stub,
+    **{
+        f"vyre_opt/{package}/__init__.pyi": functools.partial(face_stub, package)
+        for package in vars(vyre_opt)["_FACES"]
+    },
 }
 
 

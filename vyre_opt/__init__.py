@@ -1,7 +1,8 @@
 """vyre-opt: a compiler for small GPU pipelines.
 
-Everything a user needs is importable from here; each name is loaded when it is
-first asked for, so that `import vyre_opt` and the command line start fast.
+`dir(vyre_opt)` is what most programs need: the language of kernels, `compile` and `run`, `kernels`, `Scanner`.  The rest
+is in `vyre_opt.ir`, `passes`, `fusion`, `tuning`, `execution` and `specialization`.  Every public name is importable from
+here as well, and loaded when it is first asked for, so that `import vyre_opt` and the command line start fast.
 """
 
 from __future__ import annotations
@@ -123,17 +124,34 @@ _EXPORTS = {
 _NEIGHBOURS = dict.fromkeys(("Scanner", "Match", "Matches", "EncodingError", "PatternError"), "vyre_scan")
 """Names of packages that stand on this one, which are here too; as text, since nothing here imports those."""
 
-
 _PACKAGES = ("kernels", "lang", "packs")
+_FACES = ("ir", "passes", "fusion", "tuning", "execution", "specialization")
+"""Packages that show the other public names (faces.py)."""
 _CALLS = ("debugger.", "driver.", "kernels", "lang")
 """Where the modules begin from which programs are compiled and called."""
 
-__all__ = ["__version__", *_EXPORTS, *_NEIGHBOURS, *_PACKAGES]
+_FIRST = (
+    "compile",
+    "pack",
+    "run",
+    "debug",
+    "profile",
+    "dispatcher",
+    "synchronize",
+    "call_workload",
+    "Scanner",
+    "ProgramWarning",
+)
+"""Names of the table that `dir` shows."""
+_AS_OPERATORS = frozenset("add sub mul div rem neg and_ or_ xor not_ shl shr eq ne lt le gt ge".split())
+"""Names of the language that `dir` leaves out, since kernels write them as operators."""
+
+__all__ = ["__version__", *_FIRST, *_PACKAGES, *_FACES]
 
 
 def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
-    if name in _PACKAGES:
+    if name in _PACKAGES or name in _FACES:
         return _module(name)
     if name in _NEIGHBOURS:
         value = globals()[name] = getattr(_import(_NEIGHBOURS[name]), name)
@@ -181,4 +199,4 @@ def _of_lang(name: str) -> Any:
 
 def __dir__() -> list[str]:
     lang = _module("lang")
-    return sorted({*__all__, *lang.__all__, *lang.ops.__all__})
+    return sorted({*__all__, *lang.__all__, *lang.ops.__all__} - _AS_OPERATORS)

@@ -2,6 +2,13 @@
 
 from . import kernels as kernels
 from . import lang as lang
+from . import packs as packs
+from . import ir as ir
+from . import passes as passes
+from . import fusion as fusion
+from . import tuning as tuning
+from . import execution as execution
+from . import specialization as specialization
 from .syntax.parser import parse as parse
 from .syntax.parser import parse_file as parse_file
 from .syntax.printer import print_program as print_program
@@ -47,6 +54,7 @@ from .execution.dispatcher import Scratch as Scratch
 from .execution.dispatcher import OutputAlloc as OutputAlloc
 from .targets.cuda.device import synchronize as synchronize
 from .driver.compile import compile as compile
+from .packing.packer import pack as pack
 from .driver.profile import profile as profile
 from .driver.compile import run as run
 from .driver.executable import Executable as Executable

@@ -25,3 +25,7 @@ What may be joined, by proof, and joining it:
 
 docs/explanation/fusion.md has the formulae and the proofs.
 """
+
+from ..faces import face
+
+__getattr__, __dir__ = face("fusion")

@@ -17,3 +17,7 @@ gradient_search   measures what is drawn from a policy that descends the predict
 baseline_searches random search and successive halving, to compare with
 paired_test       whether the cheapest are faster than the default beyond the noise
 """
+
+from ..faces import face
+
+__getattr__, __dir__ = face("tuning")
