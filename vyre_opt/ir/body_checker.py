@@ -365,7 +365,7 @@ def _misattributed(row: OpDef, op: Op, is_lowered: bool) -> str | None:
 
 
 def _conversion(op: Op, value: Value) -> str | None:
-    """What makes an operand of another type one of the type that is wanted."""
+    """Correction that gives an operand of another type the type that is wanted."""
     name, is_number = f"%{value.name}", value.type.has_arithmetic and not value.type.is_bool
     if value.is_unnamed_constant:
         return None
@@ -386,6 +386,6 @@ def _conversion(op: Op, value: Value) -> str | None:
 
 
 def _declare(name: str, known: Sequence[str]) -> str:
-    """What to do about a buffer that is not declared, and like none of those that are."""
+    """Advice about a buffer that is not declared, and like no declared one."""
     others = f"write {' or '.join(f'@{other}' for other in known[:3])}, or " if known else ""
     return f"{others}declare buffer {name}"

@@ -123,7 +123,7 @@ class _Unread:
     def __init__(self, module: Module, needed: set[str]) -> None:
         self.module, self.needed = module, needed
         self._uses: dict[str, tuple[BufferUses, bool]] = {}
-        """Of programs: the uses of their buffers, and whether they print or stop a run."""
+        """Uses of the buffers of programs, and whether they print or stop a run."""
 
     def visit(self, stages: Sequence[Stage]) -> list[Diagnostic]:
         """The warnings of stages, from the last to the first."""
