@@ -225,7 +225,7 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
         (("2", x, y), "pass int(n)", (int("2"), x, y)),
         (
             (x, 2, y),
-            "this is an array (4), not a number; pass the arguments in the order of the head",
+            "an array (4) is not a number; pass the arguments in the order of the head",
             (2, x, y),
         ),
         ((2, b"abc", y), "pass np.frombuffer(x, np.uint8)", (2, np.frombuffer(b"abc", np.uint8), y)),
