@@ -52,7 +52,9 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
         name, other = zero
         help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"
     warning = Diagnostic("warning", message, loc, help=help)
-    yield warning.note(f"{program.name} is declared here", program.loc)
+    if loc is not program.loc:
+        warning.note(f"{program.name} is declared here", program.loc)
+    yield warning
 
 
 def _is_several(extent: Extent) -> bool:
