@@ -29,13 +29,13 @@ from .bindings import (
 )
 from .constants import checked, compute, is_foreign_array, measured_name
 from .emitter import Emitter, type_of
-from .foreign_words import dotted_name, foreign_help, no_attribute, undefined
+from .foreign_words import dotted_name, foreign_help, no_attribute, type_meant, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .scalars import python_type, scalar_type, type_meant
+from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
@@ -547,12 +547,14 @@ class Expressions:
     def _refuse_joined_bits(self, node: ast.Compare, nodes: Sequence[ast.expr]) -> None:
         """Raise Unsupported for `a < b & c < d`, in which & binds first."""
         for each in nodes[1:-1]:
-            if isinstance(each, ast.BinOp) and isinstance(each.op, (ast.BitAnd, ast.BitOr)):
-                text = self.source.text(node)
-                sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
-                if f"({self.source.text(each)})" not in text:
-                    help = f"write {text.replace(sign, word)}"
-                    raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
+            if not isinstance(each, ast.BinOp) or not isinstance(each.op, (ast.BitAnd, ast.BitOr)):
+                continue
+            text, part = self.source.text(node), self.source.text(each)
+            if f"({part})" in text or isinstance(each.right, ast.Constant):  # x & 3 is a mask
+                continue
+            sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
+            help = f"write {text.replace(sign, word)}, or ({part}) for its bits"
+            raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
 
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
