@@ -222,7 +222,12 @@ class Expressions:
             to_first = a.element.is_float and not b.element.is_float
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
             if a.element.is_bool is not b.element.is_bool:
-                help = f"write ({texts[1] if a.element.is_bool else texts[0]} != 0)"
+                flag, number = texts if a.element.is_bool else texts[::-1]
+                is_bits = isinstance(node, ast.BinOp) and isinstance(
+                    node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)
+                )
+                other = b.element if a.element.is_bool else a.element
+                help = f"write ({number} != 0)" if is_bits else f"write {other}({flag})"
         elif isinstance(a, DataType) and isinstance(b, OpenType) and b.is_integer:
             help = f"write {a.element}({texts[1]})"
         elif isinstance(b, DataType) and isinstance(a, OpenType) and a.is_integer:
@@ -420,6 +425,8 @@ class Expressions:
                 row.types
             ]
             help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
+            if row.types != "bits" and dtype.element.is_bool:
+                help = "convert it: u32(...) is 1 where it holds"
             if row.types in ("int", "bits") and dtype.element.is_float:
                 help = _of_bits(self, node, sign)
             raise Unsupported(node, f"{sign or op} takes {takes}, not {dtype}", help)

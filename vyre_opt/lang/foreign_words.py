@@ -131,6 +131,7 @@ def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
     )
     if help is None:
         help = suggest(root, [n for n in known if not n.startswith("_")])
+        help = help or "assign it before, take it as an argument, or define it outside"
         return Unsupported(node, f"{root} is not defined", help)
     return Unsupported(node, f"{name} is not defined", help)
 
