@@ -125,6 +125,7 @@ def test_a_kernel_in_python_keeps_its_names_and_inputs(folder: Path, replay: Rep
     assert kept.tolist() == [1.0] * 128
 
 
+@pytest.mark.filterwarnings("ignore:nothing reads middle")
 def test_a_pipeline_is_recorded_as_it_is_written(folder: Path, replay: Replay) -> None:
     """Though its launches were joined."""
     x, y = np.arange(128, dtype=np.float32), np.ones(128, np.float32)

@@ -92,7 +92,7 @@ CASES = [
     # Ops
     ops("ops: operand types fit the row", "%x = sqrt %f : f32", "%x = sqrt %l : u32", "sqrt: does not take u32"),
     ops("ops: compare gives a bool of the shape", "%v = splat %l : vec<2 x u32> %x = eq %v, %v %y = extract %x[0] : vec<2 x bool>",
-        "%v = splat %l : vec<2 x u32> %x = eq %v, %v %y = extract %x[2] : vec<2 x bool>", "extract: lane 2 of vec<2 x bool> does not exist"),
+        "%v = splat %l : vec<2 x u32> %x = eq %v, %v %y = extract %x[2] : vec<2 x bool>", "extract: lane 2 of vec<2 x bool> does not exist; the last one is 1"),
     ops("ops: permute takes bytes", "%t = const 1 : vec<4 x u8> %i = const [3, 4] : vec<2 x u8> %x = permute %t, %i : vec<2 x u8>",
         "%t = const 1 : vec<4 x u16> %i = const [3, 4] : vec<2 x u8> %x = permute %t, %i : vec<2 x u8>",
         "permute: %t is vec<4 x u16>, not a vector of u8"),

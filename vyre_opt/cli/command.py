@@ -136,6 +136,10 @@ class GroupedCommand(PlainCommand):
                 if option in self.bare and "extra argument" in error.message and not value.startswith("-"):
                     help = f"a file of {option} is written {option}={value}"
                     raise click.UsageError(f"{error.message}; {help}", ctx) from None
+            if "extra argument" in error.message:
+                raise click.UsageError(
+                    f"{error.message}; one FILE is read, run it again for another", ctx
+                ) from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

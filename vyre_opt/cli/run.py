@@ -350,6 +350,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         executable = _compile(module, options, target if prompt is None else prompt.session.dispatcher)
         if _has_useless_grid(executable, options):
             return 2
+        _warn_of_grid(executable, options)
         words = executable.param_words(dict(options.param))
         files = run_buffers.read_inputs(executable, options.inputs)
         arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
@@ -444,6 +445,16 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
         errors.print_diagnostics(error.diagnostics, options.color)
         return True
     return False
+
+
+def _warn_of_grid(executable: AnyExecutable, options: RunOptions) -> None:
+    """Print the warning of a --grid along an axis that the program ignores, if it has one."""
+    from ..driver.program import ProgramExecutable
+    from ..ir.ignored_axes import ignored_axes
+
+    if isinstance(executable, ProgramExecutable) and options.grid is not None:
+        program, grid = executable.program, (*options.grid, 1, 1)[:3]
+        errors.print_diagnostics([*ignored_axes(program, grid, program.loc)], options.color)
 
 
 def _call(

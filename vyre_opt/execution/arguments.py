@@ -53,15 +53,18 @@ def _bound(
 
 def _why(value: Any, param: Param, error: Exception) -> str:
     """What is wrong with the number that a call passes, and what to pass."""
+    from ..execution.arrays import number_of
+
     name, dtype = param.name, param.dtype
     if getattr(value, "ndim", 0):
         shown = " x ".join(map(str, value.shape))
-        return f"this is an array ({shown}), not a number; pass the arguments in the order of the head, or by their names: {name}=..."
+        return f"an array ({shown}) is not a number; pass the arguments in the order of the head, or by their names: {name}=..."
+    value = number_of(value)
     if isinstance(value, float) and dtype.is_int and value.is_integer():
         return f"{error}; pass int({name})"
     if isinstance(value, float) and dtype.is_int:
         return f"{error}; pass a whole number, or declare {name}: f32"
-    if not isinstance(value, (int, float)):
+    if str(error).endswith("is not a number"):
         return (
             f"{error}; pass {'float' if dtype.is_float else 'int'}({name})"
             if isinstance(value, str)

@@ -125,7 +125,7 @@ def _kind(argument: Any) -> str:
 def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
     """How to reshape a flat array, where its elements make up whole rows."""
     if len(shape) != 1:
-        return ""
+        return f"; reshape it to {buffer.dimensions} dimensions" if len(shape) != buffer.dimensions else ""
     inner = list(buffer.shape[1:])
     if None in inner or (buffer.shape[0] is None and not prod(e or 0 for e in inner)):
         return "; reshape it, since its extents cannot be told from the number of its elements"

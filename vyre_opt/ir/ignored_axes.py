@@ -31,7 +31,9 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     if any(map(_may_repeat, ops)) or not any(_stores(op, program) for op in ops):
         return
     asked = {(op.name, op.attrs.get("axis")) for op in ops}
-    same_groups = [a for a in axes if grid[a] != 1 and not asked & {(name, AXES[a]) for name in _OF_GRID}]
+    same_groups = [
+        a for a in axes if _is_several(grid[a]) and not asked & {(name, AXES[a]) for name in _OF_GRID}
+    ]
     same_lanes = [
         a
         for a in axes
@@ -43,15 +45,21 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
         return
     axis = [*same_groups, *same_lanes][0]
     extent, kind = (grid[axis], "workgroups") if same_groups else (program.workgroup[axis], "invocations")
-    count = f"all {extent} {kind}" if isinstance(extent, int) else f"all {kind}"
     spelling = spelling_at(program.loc)
-    message = f"{count} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
+    message = f"all {extent} {kind} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
     if zero is not None:
         name, other = zero
         help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"
     warning = Diagnostic("warning", message, loc, help=help)
-    yield warning.note(f"{program.name} is declared here", program.loc)
+    if loc is not program.loc:
+        warning.note(f"{program.name} is declared here", program.loc)
+    yield warning
+
+
+def _is_several(extent: Extent) -> bool:
+    """One that is computed may always be 0 or 1, a switch."""
+    return isinstance(extent, int) and extent > 1
 
 
 def _always_zero(

@@ -179,7 +179,7 @@ class Emitter:
             except Unsupported as error:
                 if op in by_default:
                     error.help = "nothing says which type it has: " + _with_type(static.value)
-                if static.loc is not None and static.loc != self.loc:
+                if static.loc is not None:
                     error.notes.append(("it is written here", static.loc))
                 raise
         if self._deferred:
@@ -260,5 +260,6 @@ def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:
         else arith.convert(value, DataType.I64, element)
     )
     if math.isinf(arith.decode_float(bits, element)) and not math.isinf(value):
-        raise Unsupported(node, f"{show_number(value)} does not fit in {element}, and would be inf")
+        help = "write math.inf if that is meant, or compute in f64"
+        raise Unsupported(node, f"{show_number(value)} does not fit in {element}, and would be inf", help)
     return bits

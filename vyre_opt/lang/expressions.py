@@ -29,13 +29,13 @@ from .bindings import (
 )
 from .constants import checked, compute, is_foreign_array, measured_name
 from .emitter import Emitter, type_of
-from .foreign_words import dotted_name, foreign_help, no_attribute, undefined
+from .foreign_words import dotted_name, foreign_help, no_attribute, type_meant, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .scalars import python_type, scalar_type, type_meant
+from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
@@ -222,7 +222,12 @@ class Expressions:
             to_first = a.element.is_float and not b.element.is_float
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
             if a.element.is_bool is not b.element.is_bool:
-                help = f"write ({texts[1] if a.element.is_bool else texts[0]} != 0)"
+                flag, number = texts if a.element.is_bool else texts[::-1]
+                is_bits = isinstance(node, ast.BinOp) and isinstance(
+                    node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)
+                )
+                other = b.element if a.element.is_bool else a.element
+                help = f"write ({number} != 0)" if is_bits else f"write {other}({flag})"
         elif isinstance(a, DataType) and isinstance(b, OpenType) and b.is_integer:
             help = f"write {a.element}({texts[1]})"
         elif isinstance(b, DataType) and isinstance(a, OpenType) and a.is_integer:
@@ -420,6 +425,8 @@ class Expressions:
                 row.types
             ]
             help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
+            if row.types != "bits" and dtype.element.is_bool:
+                help = "convert it: u32(...) is 1 where it holds"
             if row.types in ("int", "bits") and dtype.element.is_float:
                 help = _of_bits(self, node, sign)
             raise Unsupported(node, f"{sign or op} takes {takes}, not {dtype}", help)
@@ -547,12 +554,14 @@ class Expressions:
     def _refuse_joined_bits(self, node: ast.Compare, nodes: Sequence[ast.expr]) -> None:
         """Raise Unsupported for `a < b & c < d`, in which & binds first."""
         for each in nodes[1:-1]:
-            if isinstance(each, ast.BinOp) and isinstance(each.op, (ast.BitAnd, ast.BitOr)):
-                text = self.source.text(node)
-                sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
-                if f"({self.source.text(each)})" not in text:
-                    help = f"write {text.replace(sign, word)}"
-                    raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
+            if not isinstance(each, ast.BinOp) or not isinstance(each.op, (ast.BitAnd, ast.BitOr)):
+                continue
+            text, part = self.source.text(node), self.source.text(each)
+            if f"({part})" in text or isinstance(each.right, ast.Constant):  # x & 3 is a mask
+                continue
+            sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
+            help = f"write {text.replace(sign, word)}, or ({part}) for its bits"
+            raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
 
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr

@@ -13,9 +13,17 @@ from ..ir.types import DataType
 from ..worker import import_module
 from .intrinsics import INTRINSICS
 from .python_source import Unsupported
-from .scalars import python_type
+from .scalars import python_type, scalar_type
 
-__all__ = ["dotted_name", "foreign_help", "in_python", "no_attribute", "outside_help", "undefined"]
+__all__ = [
+    "dotted_name",
+    "foreign_help",
+    "in_python",
+    "no_attribute",
+    "outside_help",
+    "type_meant",
+    "undefined",
+]
 
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^",
@@ -94,6 +102,17 @@ def foreign_help(name: str) -> str | None:
     return None
 
 
+def type_meant(value: object) -> str | None:
+    """The name of the type that `f32`, `np.float32` or `float` would be in a kernel; None for what is no type."""
+    if scalar_type(value) is not None or not isinstance(value, type):
+        return getattr(value, "__name__", None) if isinstance(value, type) else None
+    import_module("vyre_opt.syntax.synonyms")
+    from ..syntax.synonyms import lookup
+
+    row = lookup(value.__name__, ("type",))
+    return None if row is None else in_python(row.here)
+
+
 def outside_help(name: str) -> str:
     """What to write for an attribute of the package that is not there, outside of kernels."""
     kernels = import_module("vyre_opt.kernels")
@@ -112,6 +131,7 @@ def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
     )
     if help is None:
         help = suggest(root, [n for n in known if not n.startswith("_")])
+        help = help or "assign it before, take it as an argument, or define it outside"
         return Unsupported(node, f"{root} is not defined", help)
     return Unsupported(node, f"{name} is not defined", help)
 

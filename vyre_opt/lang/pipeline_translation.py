@@ -36,13 +36,13 @@ from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
-from .foreign_words import no_attribute, undefined
+from .foreign_words import no_attribute, type_meant, undefined
 from .functions import Kernel
 from .generics import specialized, unbound_help, widest_types
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name, untyped
-from .scalars import scalar_type, type_meant
+from .scalars import scalar_type
 from .unsupported import STATEMENTS, surely_unsupported
 
 __all__ = ["check_decorated_pipeline", "translate_pipeline"]

@@ -19,7 +19,7 @@ from ..ir.program_warnings import ignored_breakpoints
 from ..ir.scopes import Scope
 from ..ir.shapes import has_slices
 from ..ir.verifier import verify
-from .array_types import declared_array, refuse_arguments
+from .array_types import array_type, declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code
 from .defaults import encoded_default
@@ -221,6 +221,9 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
             help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
+        elif array_of := next((a for a in typing.get_args(annotation) if array_type(a) is not None), None):
+            name_of = getattr(array_of, "__origin__", Array).__name__
+            help = f"every argument is passed: write {name_of}[f32] alone, and another kernel for calls without it"
         elif elements := typing.get_args(annotation):
             named = getattr(elements[0], "__forward_arg__", getattr(elements[0], "__name__", ""))
             help = {"int": "write i32", "float": "write f32"}.get(named) or foreign_help(named) or help

@@ -52,6 +52,9 @@ def check_function(function: Any, decorator: str) -> None:
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         what = "a lambda" if inspect.isfunction(function) else type(function).__name__
         error = CallTypeError(f"{decorator} is for a function written with def, not {what}")
+        if isinstance(function, (int, tuple)):
+            error.add_note(f"help: write {decorator}(workgroup={function})")
+            raise error
         error.add_note(
             f"help: write {decorator} above def name(x: Read[f32], y: Write[f32]):, where annotations are the types"
         )

@@ -8,8 +8,6 @@ Type checkers read scalars.pyi instead, where they are such that `f32[:, 64]` an
 
 from __future__ import annotations
 
-import re
-import sys
 from typing import Annotated, Any, ClassVar, NoReturn, cast
 
 from ..ir.tracebacks import CallTypeError, public
@@ -29,7 +27,6 @@ __all__ = [
     "i8",
     "python_type",
     "scalar_type",
-    "type_meant",
     "types_of",
     "u16",
     "u32",
@@ -77,21 +74,6 @@ def scalar_type(value: object) -> DataType | None:
     if isinstance(value, type) and issubclass(value, Scalar) and "dtype" in vars(value):
         return cast(type[Scalar], value).dtype
     return None
-
-
-def type_meant(value: object) -> str | None:
-    """The name of the type that `f32`, `np.float32` or `float` would be in a kernel; None for what is no type."""
-    if value is float or value is int:
-        return "f32" if value is float else "i32"
-    numpy = sys.modules.get("numpy")
-    is_of_numpy = numpy is not None and isinstance(value, type) and issubclass(value, numpy.generic)
-    name = (
-        str(numpy.dtype(value).name) if numpy is not None and is_of_numpy else getattr(value, "__name__", "")
-    )
-    short = re.sub(r"^(u?)int(?=\d)|^float(?=\d)", lambda m: "f" if m[1] is None else "ui"[not m[1]], name)
-    if scalar_type(value) is not None:
-        return name
-    return short if is_of_numpy and any(str(dtype) == short for dtype in _SCALARS) else None
 
 
 def types_of(family: type[Scalar]) -> list[DataType]:

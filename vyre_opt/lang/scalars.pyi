@@ -97,7 +97,6 @@ bf16 = _Names.bf16
 f32 = _Names.f32
 f64 = _Names.f64
 
-def type_meant(value: object) -> str | None: ...
 def scalar_type(value: object) -> DataType | None:
     """The type of the IR that `f32`, `u8` or Python's `bool` stands for; None for anything else."""
 

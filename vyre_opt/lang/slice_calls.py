@@ -49,7 +49,9 @@ def _axis_of(t: Expressions, given: dict[str, ast.expr], dtype: DataType) -> int
     if type(axis) is not int or not -rank <= axis < rank:
         text = t.source.text(given["x"])
         raise Unsupported(
-            given["axis"], f"{text} has {'one axis' if rank == 1 else 'axes 0 and 1'}, and no axis {axis!r}"
+            given["axis"],
+            f"{text} has {'one axis' if rank == 1 else 'axes 0 and 1'}, and no axis {axis!r}",
+            "leave axis= out for all elements" if rank == 1 else "write axis=0 or axis=1",
         )
     return axis % rank
 

@@ -213,7 +213,7 @@ def _with_axis(t: Expressions, node: ast.Subscript, value: Value) -> Value:
         raise Unsupported(
             node,
             f"{text} is a slice, {dtype}, and its elements are not to be had one by one",
-            f"of a row of fixed extent, {text}[:, None] is a column; of an array x, x[i:i + 64] a block",
+            f"one element is read from the array, x[r, i]; of a row of fixed extent, {text}[:, None] is a column; of an array x, x[i:i + 64] a block",
         )
     row = t.emitter.value("slice_broadcast", (value,), DataType.slice((1, *dtype.extents), dtype.element))
     return row if kinds[0] == "axis" else transposed(t, node.value, row)
@@ -348,11 +348,11 @@ def _extent(t: Expressions, lower: ast.expr, upper: ast.expr) -> int:
     else:
         ends = [t.expression(each) for each in (lower, upper)]
         if not all(isinstance(end, Static) for end in ends):
-            begin = t.source.text(lower)
+            begin = "0" if isinstance(lower, ast.Constant) else t.source.text(lower)
             raise Unsupported(
                 upper,
                 "the extent of a block is known when the kernel is translated; this is computed while it runs",
-                f"write {begin}:{begin} + 64, or leave the end out for all that is left",
+                f"write {'0:64' if begin == '0' else f'{begin}:{begin} + 64'}, or leave the end out for all that is left",
             )
         extent = ends[1].value - ends[0].value  # type: ignore[union-attr]
     if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:

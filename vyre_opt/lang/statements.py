@@ -54,6 +54,7 @@ from .flow import (
     returns,
     updated,
 )
+from .foreign_words import type_meant
 from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
@@ -184,6 +185,8 @@ class Statements(slices.SliceExpressions):
         dtype = scalar_type(annotation)
         if dtype is None and annotation is not Any:
             help = "write Any, of typing, where a type checker should take it for no float of Python"
+            if (meant := type_meant(annotation)) is not None:
+                help = f"write {self.source.text(node.target)}: {meant}, or leave the type out"
             raise Unsupported(node.annotation, "the type of a local is f32, u32 or the like", help)
         if node.value is None:
             raise Unsupported(

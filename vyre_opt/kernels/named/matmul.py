@@ -111,8 +111,9 @@ class Matmul(NamedKernel):
         *a_extents, rows, depth = (1, *a.shape) if is_row else a.shape or (0, 0)
         *b_extents, b_depth, columns = (*b.shape, 1) if is_column else b.shape or (0, 0)
         if not a.shape or not b.shape or depth != b_depth:
+            help = "; transpose b: b.T" if b.shape[-1:] == (depth,) and len(b.shape) == 2 else ""
             raise ValueError(
-                f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}"
+                f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}{help}"
             )
         extents = _broadcast(tuple(a_extents), tuple(b_extents))
         shape = (*extents, *[rows][is_row:], *[columns][is_column:])

@@ -98,12 +98,13 @@ class RecoveringActions(ModuleActions):
 
     def _unfinished_line(self, token: Token) -> tuple[int, int] | None:
         """The last word before a token that begins its line, of a statement that goes on there."""
-        before = self.source.text[: token.start]
+        before = self.source.text[max(0, token.start - MAX_EXPLAINED) : token.start]
         line = before.rstrip().rpartition("\n")[2]
         if not self.owners or before.rpartition("\n")[2].strip() or "//" in line:
             return None
-        word = _LAST_TOKEN.search(before, max(0, token.start - MAX_EXPLAINED))
-        return None if word is None else word.span(1)
+        word = _LAST_TOKEN.search(before)
+        start = token.start - len(before)
+        return None if word is None else (start + word.start(1), start + word.end(1))
 
     def _sentence(self, state: int, token: Token) -> tuple[str, str | None]:
         """The message for a token that does not fit, and what to do about it."""
