@@ -43,7 +43,6 @@ from ..ir.diagnostics import Location
 from ..ir.grids import Extent, Grid, GridCall, bounds, ceil_divided, lengths_by_dimension
 from ..ir.loops import bounds as loop_bounds
 from ..ir.program import Op, Program, Value
-from ..ir.rewrite import every_op
 from .bound_program import BoundProgram
 from .effect_keys import Effect, effect_keys
 from .join import JoinPlan, join
@@ -194,8 +193,9 @@ def _invocations_again(program: Program, halos: Collection[str]) -> Iterator[tup
         exists = inner.operands[0].owner if inner.name == "if" and not inner.results else None
         if not isinstance(exists, Op) or exists.name != "lt":
             continue
-        bodies = map(every_op, inner.regions)
-        if any(op.name == "store" and op.attrs["buffer"] in halos for body in bodies for op in body):
+        if any(
+            op.name == "store" and op.attrs["buffer"] in halos for body in inner.regions for op in body.walk()
+        ):
             yield inner, exists.operands[0]
 
 
@@ -534,10 +534,10 @@ def check_tiles(program: Program, names: Collection[str]) -> Refusal | None:
 def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusal | None:
     """Whether an effect is lost that no other store to its location stands for, and that changes something.
 
-    `ops`: those of `before`, as `every_op` gives them, as `program` has them or had them.
+    `ops`: those of `before`, as `walk` gives them, as `program` has them or had them.
     """
-    remaining = set(every_op(program.body))
-    kept = {copy for copy, op in zip(every_op(before.body), ops, strict=True) if op in remaining}
+    remaining = set(program.walk())
+    kept = {copy for copy, op in zip(before.walk(), ops, strict=True) if op in remaining}
     effects = effect_keys(before)
     kept_locations = {effect.location for effect in effects if effect.op in kept}
     stored: dict[int | None, set[int | None]] = {}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .program import AccessMode, Block, Op, Program
-from .rewrite import every_op
 
 __all__ = ["NO_USES", "BufferUses", "buffer_uses"]
 
@@ -45,7 +44,7 @@ def _visit(
         is_loop = op.name in ("for", "while")
         regions = running(op) if op.regions else ()
         if is_loop and not is_repeated:
-            stored.update(name for region in regions for inner in every_op(region) for name in _stores(inner))
+            stored.update(name for region in regions for inner in region.walk() for name in _stores(inner))
         for region in regions:
             _visit(region, uses, stored, running, is_repeated or is_loop)
         for name in _reads(op):

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .diagnostics import Diagnostic, DiagnosticError
 from .program import Func, Op, Program
-from .rewrite import every_op
 
 __all__ = ["MAX_CALL_DEPTH", "MAX_INLINED_OPS", "call_order", "check_calls", "check_inlined_ops"]
 
@@ -27,7 +26,7 @@ inlines at a time.  With so many the passes take some 3 s, and so does LLVM wher
 
 
 def _calls(item: Program | Func) -> list[Op]:
-    return [op for op in every_op(item.body) if op.name == "call"]
+    return [op for op in item.walk() if op.name == "call"]
 
 
 def call_order(funcs: Mapping[str, Func]) -> tuple[list[Func], list[tuple[Op, list[str]]]]:
@@ -81,7 +80,7 @@ def _inlined_ops(funcs: Mapping[str, Func]) -> dict[str, int]:
 
 
 def _size(item: Program | Func, sizes: Mapping[str, int]) -> int:
-    ops = (op for op in every_op(item.body) if not op.definition.is_terminator)
+    ops = (op for op in item.walk() if not op.definition.is_terminator)
     return sum(sizes[op.attrs["callee"]] if op.name == "call" else 1 for op in ops)
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from . import plugins
 from .ops import NAMED_KERNELS, OPS, FloatFold, IntFold, OpDef, kernel_def
 from .program import Func, Module, Program
-from .rewrite import bodies, every_op
+from .rewrite import bodies
 from .types import DataType, as_type
 
 __all__ = [
@@ -125,7 +125,7 @@ def has_plugin_ops(scope: Module | Program | Func) -> bool:
     return any(
         op.definition.expansion is not None and op.definition.kernel is None
         for block in blocks
-        for op in every_op(block)
+        for op in block.walk()
     )
 
 

@@ -166,11 +166,16 @@ class Block:
             arg.owner = self
 
     def walk(self) -> Iterator[Op]:
-        for op in self.ops:
-            yield op
-            if op.regions:
-                for block in op.regions:
-                    yield from block.walk()
+        """Ops of the block at any depth in program order, in linear time however deep they nest."""
+        pending = [iter(self.ops)]
+        while pending:
+            for op in pending[-1]:
+                yield op
+                if op.regions:
+                    pending += [iter(block.ops) for block in reversed(op.regions)]
+                    break
+            else:
+                pending.pop()
 
     @property
     def terminator(self) -> Op | None:

@@ -18,15 +18,6 @@ def bodies(module: Module) -> Iterator[Block]:
             yield item.body
 
 
-def every_op(block: Block) -> Iterator[Op]:
-    """The ops of `block` at any depth, in linear time; outer blocks come before inner ones."""
-    pending = [block]
-    while pending:
-        for op in pending.pop().ops:
-            yield op
-            pending += op.regions
-
-
 def substitute(op: Op, replaced: Mapping[Value, Value]) -> None:
     """Replace the operands of `op` that `replaced` names; not those of ops in its regions."""
     operands = op.operands

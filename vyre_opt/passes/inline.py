@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..ir.call_graph import call_order, check_inlined_ops
 from ..ir.program import MAX_NESTING, Func, Module, Op, Program
-from ..ir.rewrite import clone, every_op, splittable
+from ..ir.rewrite import clone, splittable
 from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
@@ -64,7 +64,7 @@ class _Inliner(Walker):
         self.replaced = {}
         self.walk_block(item.body)
         if isinstance(item, Func):
-            self.sizes[item.name] = sum(1 for _ in every_op(item.body))
+            self.sizes[item.name] = sum(1 for _ in item.walk())
             self.heights[item.name] = self.height
 
     def visit(self, op: Op, out: list[Op]) -> None:
@@ -108,7 +108,7 @@ def _uncalled(module: Module, inlined: set[str]) -> list[Func]:
     roots = [func for func in module.funcs.values() if func.name not in inlined]
     reached: list[Program | Func] = [*module.programs.values(), *roots]
     while reached:
-        for op in every_op(reached.pop().body):
+        for op in reached.pop().walk():
             if op.name == "call" and op.attrs["callee"] not in needed:
                 needed.add(op.attrs["callee"])
                 reached.append(module.funcs[op.attrs["callee"]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 from ..ir.program import Module
-from ..ir.rewrite import every_op
 from ..ir.shapes import has_slices
 from ..kernels.targets import slice_machine
 from ..slices.layout import AnyLayout, Layout
@@ -67,7 +66,7 @@ class LowerSlices(Pass):
                 continue
             machine = self.options.machine(slice_machine(ctx.target))
             schedule = self.options.chosen(slice_schedule(program, machine))
-            on_units = any(is_for_units(op, schedule) for op in every_op(program.body))
+            on_units = any(is_for_units(op, schedule) for op in program.walk())
             numbers = {op: number for number, op in enumerate(program.walk())}
             schedule, carried = lower_in_place(
                 program, schedule, 0 if self.options.stages else machine.memory

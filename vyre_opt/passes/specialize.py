@@ -18,7 +18,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
-from ..ir.rewrite import become, every_op
+from ..ir.rewrite import become
 from ..ir.types import DTYPE
 from ..rewriting.constant_folding import fold_body
 from ..specialization.instantiate import instantiate
@@ -98,7 +98,7 @@ def _specialize(item: Program | Pipeline, specs: list[Spec]) -> int:
     if isinstance(item, Pipeline):
         return 0
     values = {spec.name: spec.default for spec in specs}
-    for op in every_op(item.body):
+    for op in item.walk():
         if op.definition.format == "spec" and op.attrs["spec"] in values:
             become(op, "const", (), {"value": values[op.attrs["spec"]]})
     item.specs = {name: spec for name, spec in item.specs.items() if name not in values}

@@ -21,7 +21,7 @@ from ..analysis.effects import Effects, effects_of, summarize
 from ..fusion.bounds_checks import add_checks
 from ..fusion.result_check import check_stores, refuse_result
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
-from ..ir.rewrite import constant_value, every_op
+from ..ir.rewrite import constant_value
 from ..ir.uniformity import Uniformity
 from ..rewriting.cloning import copy_program
 from ..rewriting.walker import Walker
@@ -40,7 +40,7 @@ class StoreForward(Pass):
         changed = 0
         for program in ctx.programs(module):
             before, _ = copy_program(program, None)
-            ops = list(every_op(program.body))
+            ops = list(program.walk())
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
             if forwarder.removed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.program import Block, Op, Value
-from ..ir.rewrite import every_op
 
 __all__ = ["UseCounts"]
 
@@ -19,7 +18,7 @@ class UseCounts:
         self._denied: set[Value] = set()
         self.is_stale = False
         """Whether a value has come to have one use after `has_one_use` denied it."""
-        for op in reversed([*every_op(body)]):
+        for op in reversed([*body.walk()]):
             if op.definition.is_pure and not any(result in self._counts for result in op.results):
                 self._counts.update(dict.fromkeys(op.results, 0))
             else:
@@ -36,7 +35,7 @@ class UseCounts:
         for op in ops:
             self._add(op.operands)
             for region in op.regions:
-                for inner in every_op(region):
+                for inner in region.walk():
                     self._add(inner.operands)
 
     def changed(self, op: Op, before: Iterable[Value]) -> None:

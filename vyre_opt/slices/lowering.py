@@ -23,7 +23,7 @@ from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.loops import inits
 from ..ir.program import Block, Op, Program, Value
-from ..ir.rewrite import constant_value, every_op
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
@@ -132,7 +132,7 @@ class _Lowering:
             "slice_len": self.length,
             "yield": self.hand_on,
         }
-        self.used = {value for op in every_op(program.body) for value in op.operands}
+        self.used = {value for op in program.walk() for value in op.operands}
         self.of_control = _of_control(program)
         self.contested = _contested(program.body)
         self.last_uses = _last_uses(program)

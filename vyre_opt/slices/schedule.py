@@ -9,7 +9,7 @@ from math import prod
 from ..analysis.alignment import Alignment
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Program, Shape, Value
-from ..ir.rewrite import constant_value, every_op
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .layout import FOLDED, GROUP, MOST_WIDE, STRIP, MatrixLayout
 
@@ -108,7 +108,7 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     if on_units is not None:
         return on_units
     longest, processors = longest_slice(program), machine.processors
-    has_products = any(op.name == "slice_dot" for op in every_op(program.body))
+    has_products = any(op.name == "slice_dot" for op in program.walk())
     most = HELD_OF_PRODUCTS if has_products else HELD_ON_GPU if machine.is_gpu else HELD
     lanes = next((lanes for lanes, held in most.items() if longest <= lanes * held), MOST)
     schedule = SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
@@ -154,7 +154,7 @@ def _sums_of(op: Op) -> tuple[int, int]:
 
 def unit_schedule(program: Program, machine: SliceMachine) -> SliceSchedule | None:
     """Return a schedule of as few subgroups as hold the sums of all products; None for a program without products that units make."""
-    dots = [op for op in every_op(program.body) if op.name == "slice_dot"]
+    dots = [op for op in program.walk() if op.name == "slice_dot"]
     if machine.units == "none" or not dots:
         return None
     neighbours, held = GROUP if _are_aligned(program) else 1, dict[int, int]()
@@ -226,7 +226,7 @@ def may_share(program: Program) -> bool:
 def longest_slice(program: Program) -> int:
     """Elements of the longest slice of a program; of one whose length is not known, as many as MANY lanes hold."""
     longest = 0
-    for op in every_op(program.body):
+    for op in program.walk():
         if not op.definition.format.startswith("slice_") or not op.results:
             continue
         extents = op.result.type.extents
@@ -246,7 +246,7 @@ def longest_slice(program: Program) -> int:
 def _are_aligned(program: Program) -> bool:
     """Whether GROUP neighbours of each slice are a vector of a buffer."""
     alignment = Alignment(program)
-    for op in every_op(program.body):
+    for op in program.walk():
         if op.definition.format not in ("slice_load", "slice_store"):
             continue
         rows = program.buffers[op.attrs["buffer"]].shape[1:]
@@ -259,8 +259,8 @@ def with_open_extents(program: Program, shapes: Mapping[str, Shape]) -> dict[str
     """The shapes of buffers that rows of open extents are taken from, along these dimensions as a call has them; where blocks
     are multiplied, also how long the rows are that these are of, which tells what can be moved at a time."""
     fixed: dict[str, Shape] = {}
-    has_products = any(op.name == "slice_dot" for op in every_op(program.body))
-    for op in every_op(program.body):
+    has_products = any(op.name == "slice_dot" for op in program.walk())
+    for op in program.walk():
         if op.definition.format not in ("slice_load", "slice_store"):
             continue
         name = op.attrs["buffer"]

@@ -15,7 +15,7 @@ from math import gcd
 from ..analysis.alignment import Alignment
 from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
-from ..ir.rewrite import constant_value, every_op
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .elements import Elements
 from .layout import STRIP, MatrixLayout
@@ -48,7 +48,7 @@ class Units:
 
     def __init__(self, elements: Elements, program: Program, schedule: SliceSchedule) -> None:
         self.elements, self.b, self.schedule = elements, elements.b, schedule
-        self.dots = {op for op in every_op(program.body) if is_for_units(op, schedule)}
+        self.dots = {op for op in program.walk() if is_for_units(op, schedule)}
         self.sums = _sums(program, self.dots)
         self.transposes = _factors_alone(program, self.dots)
         self.tiles: dict[Value, Tile] = {}
@@ -308,11 +308,11 @@ def _sums(program: Program, dots: set[Op]) -> set[Value]:
     """Return what products give and are added to, what is computed of these by element, and with each such slice those that come to it
     through loops and branches."""
     sums = {value for op in dots for value in (op.result, *op.operands[2:])}
-    groups = [group for op in every_op(program.body) for group in _handed_on(op)]
+    groups = [group for op in program.walk() for group in _handed_on(op)]
     before = -1
     while before != len(sums):
         before = len(sums)
-        for op in every_op(program.body):
+        for op in program.walk():
             is_computed = (
                 op.definition.is_pure and not op.regions and not op.definition.format.startswith("slice_")
             )
@@ -342,9 +342,9 @@ def _handed_on(op: Op) -> list[set[Value]]:
 def _factors_alone(program: Program, dots: set[Op]) -> dict[Value, Value]:
     """Transposes that products on units take as factors, and nothing else takes, with what they are made of."""
     others: set[Value] = set()
-    for op in every_op(program.body):
+    for op in program.walk():
         others.update(op.operands[2:] if op in dots else op.operands)
-    transposes = [op for op in every_op(program.body) if op.name == "slice_transpose"]
+    transposes = [op for op in program.walk() if op.name == "slice_transpose"]
     return {op.result: op.operands[0] for op in transposes if op.result not in others}
 
 

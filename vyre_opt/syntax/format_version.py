@@ -23,7 +23,7 @@ def least_version(item: Program | Func | Pipeline) -> int:
         return 2
     version, blocks = 1, [item.body]
     for block in blocks:
-        for op in block.ops:  # as `every_op` does, without its generator: this runs after each pass
+        for op in block.ops:  # as `walk` does, without its generator: this runs after each pass
             if op.definition.since > version or "dimension" in op.attrs:  # of a `len`
                 version = max(2, op.definition.since)
             if op.regions:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ..ir.ops import OpDef
 from ..ir.program import Block, Op, Value
-from ..ir.rewrite import constant_value, every_op
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .op_syntax import SYNTAX
 
@@ -72,7 +72,7 @@ def used_constants(body: Block) -> set[Value]:
 
 def _uses(body: Block) -> Iterator[tuple[Op, int, Value]]:
     """Each constant operand with its op and its place among the op's operands."""
-    for op in every_op(body):
+    for op in body.walk():
         for index, operand in enumerate(op.operands):
             owner = operand.owner
             if isinstance(owner, Op) and owner.definition.format == "const":

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 from ..ir.diagnostics import Location, Source
 from ..ir.program import Func, Op, Program, Value
-from ..ir.rewrite import every_op
 from ..ir.verifier import check
 from .fingerprint import fingerprint
 from .inline_constants import constants_in_place, fixed_type, role_in
@@ -68,13 +67,11 @@ def upgrade(source: Source) -> str:
 def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
     """Changes in the text of an item."""
     # what the text locates elsewhere has no place in it that could be edited
-    elsewhere = {op for op in every_op(item.body) if op.loc is None or op.loc.source is not source}
-    refused = {
-        value for op in every_op(item.body) for value in (*op.operands, *op.results) if op in elsewhere
-    }
-    refused.update(value for op in every_op(item.body) if op not in elsewhere for value in _untyped(op))
+    elsewhere = {op for op in item.walk() if op.loc is None or op.loc.source is not source}
+    refused = {value for op in item.walk() for value in (*op.operands, *op.results) if op in elsewhere}
+    refused.update(value for op in item.walk() if op not in elsewhere for value in _untyped(op))
     chosen = set(constants_in_place(item.body, lambda value: value not in refused))
-    for op in every_op(item.body):
+    for op in item.walk():
         if op in elsewhere:
             continue
         assert op.loc is not None

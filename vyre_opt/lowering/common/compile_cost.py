@@ -15,7 +15,6 @@ from ...ir.call_graph import call_order
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.ops import OPS
 from ...ir.program import Func, Op, Program
-from ...ir.rewrite import every_op
 from ...ir.types import MAX_VECTOR_LANES, DataType
 from .cost_ceiling import cost_ceiling
 
@@ -137,7 +136,7 @@ def inlined_costs(
         return of_funcs[op.attrs["callee"]] if op.name == "call" else cost_of(op)
 
     for func in call_order(funcs)[0]:
-        of_funcs[func.name] = sum(map(cost, every_op(func.body)))
+        of_funcs[func.name] = sum(map(cost, func.walk()))
     for op in program.walk():
         yield op, cost(op)
 
