@@ -97,7 +97,7 @@ def unquoted(octets: Array) -> tuple[Array, Array]:
     """With the characters + and / where URLs have %2B and %2F, behind two bytes that are none; and the places of these."""
     if b"%2" not in octets.tobytes():
         return octets, np.zeros(0, np.int64)
-    places = np.array([match.start() for match in _QUOTED.finditer(octets)], np.int64)
+    places = np.array([match.start() for match in _QUOTED.finditer(octets.data)], np.int64)
     changed = octets.copy()
     changed[places + 2] = np.where(octets[places + 2] & 0x4F == ord("B"), ord("+"), ord("/"))
     changed[places] = changed[places + 1] = 0
