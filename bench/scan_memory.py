@@ -41,9 +41,9 @@ class Mode:
 
 
 MODES = (
-    Mode("strings", (), "mail.mbox", None),
-    Mode("--blobs", ("--blobs",), "mail.mbox", ("base64", "attachment")),
-    Mode("-e base64", ("-e", "base64"), "backup.b64", ("backup",)),
+    Mode("strings", ("-U",), "mail.mbox", None),
+    Mode("--only-blobs", ("--only-blobs",), "mail.mbox", ("base64", "attachment")),
+    Mode("--decode base64", ("--decode", "base64"), "backup.b64", ("backup",)),
 )
 
 

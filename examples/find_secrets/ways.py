@@ -152,7 +152,7 @@ WAYS = (
     Way("Scanner, parts", _in_parts, decoded=PLACES),
     Way("scan_stream", _in_chunks, as_written=(MAIL, LOG), decoded=("backup",)),
     Way("vyre-scan", _by_vyre_scan(FILES), as_written=FILES),
-    Way("vyre-scan --blobs", _by_vyre_scan(FILES, "--blobs"), decoded=BASE64_PLACES),
-    Way("vyre-scan -e base64", _by_vyre_scan((BACKUP,), "-e", "base64"), decoded=("backup",)),
+    Way("vyre-scan --only-blobs", _by_vyre_scan(FILES, "--only-blobs"), decoded=BASE64_PLACES),
+    Way("vyre-scan --decode base64", _by_vyre_scan((BACKUP,), "--decode", "base64"), decoded=("backup",)),
 )
 """Mail in quoted-printable is decoded by no way but the first, for which Python's email does it."""

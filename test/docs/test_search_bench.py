@@ -54,7 +54,7 @@ def test_a_way_that_finds_less_is_not_timed(tmp_path: Path) -> None:
     (work,) = search_sizes.works(1 << 16, tmp_path)
     right = search_sizes.WAYS[0]
     wrong = replace(right, prepare=lambda work: lambda: right.prepare(work)() - 1)
-    for name in (right.name, "vyre-scan --blobs in lines"):
+    for name in (right.name, "vyre-scan --only-blobs in lines"):
         with pytest.raises(SystemExit, match=f"{name} counts {work.matches - 1} matches"):
             search_sizes.sample(work, [right, replace(wrong, name=name)], 1)
 

@@ -20,7 +20,7 @@ from support.interrupts import hear_interrupts
 from support.quick import quick
 from support.tools_inside import call_scan
 
-from vyre_scan.tool.files import PIPE, open_parts
+from vyre_scan.tool.documents import PIPE, open_parts
 from vyre_scan.tool.output import escaped
 
 SCRIPT = "import sys; from vyre_scan.start import main; sys.exit(main())"
@@ -42,35 +42,36 @@ def test_output_and_exit_codes(folder: Path) -> None:
         ran = call_scan(*args, cwd=folder)
         return ran.returncode, ran.stdout, ran.stderr
 
-    assert run("needle", "a.txt") == (0, "2:needle\n16:needle\n", "")
-    assert run("needle", "a.txt", "b.txt") == (0, "a.txt:2:needle\na.txt:16:needle\n", "")
-    assert run("-h", "needle", "a.txt", "b.txt") == (0, "2:needle\n16:needle\n", "")
+    assert run("needle", "a.txt") == (0, "a needle, a pin\nneedle\n", "")
+    assert run("-ob", "needle", "a.txt", "b.txt") == (0, "a.txt:2:needle\na.txt:16:needle\n", "")
+    assert run("-hob", "needle", "a.txt", "b.txt") == (0, "2:needle\n16:needle\n", "")
     assert run("-Ho", "pin", "a.txt") == (0, "a.txt:pin\n", "")
     assert run("-c", "needle", "a.txt", "b.txt") == (0, "a.txt:2\nb.txt:0\n", "")
     assert run("-l", "needle", "a.txt", "b.txt") == (0, "a.txt\n", "")
     assert run("-q", "needle", "a.txt", "none") == (0, "", "")
     assert run("NEEDLE", "a.txt") == (1, "", "")
     assert run("-ic", "NEEDLE", "a.txt") == (0, "2\n", "")
-    assert run("-E", "p[a-z]+|ne+", "a.txt") == (0, "2:nee\n12:pin\n16:nee\n", "")
-    assert run("--regexp=pin", "--regexp=a ", "a.txt") == (0, "0:a \n10:a \n12:pin\n", "")
-    assert run("-r", "needle") == (0, "a.txt:2:needle\na.txt:16:needle\nsub/c.txt:4:needle\n", "")
-    assert run("-r", "needle", "sub") == (0, "sub/c.txt:4:needle\n", "")
-    assert run("-e", "base64", "-c", "needle", "mail.b64") == (0, "20\n", "")
+    assert run("-obE", "p[a-z]+|ne+", "a.txt") == (0, "2:nee\n12:pin\n16:nee\n", "")
+    assert run("-ob", "--regexp=pin", "-e", "a ", "a.txt") == (0, "0:a \n10:a \n12:pin\n", "")
+    assert run("-rob", "needle") == (0, "a.txt:2:needle\na.txt:16:needle\nsub/c.txt:4:needle\n", "")
+    assert run("-rn", "needle", "sub") == (0, "sub/c.txt:1:one needle\n", "")
+    assert run("--decode", "base64", "-c", "needle", "mail.b64") == (0, "20\n", "")
+    assert run("-UE", r"pin\sne", "a.txt") == (0, "12:pin\\nne\n", "")
+    assert run("-UnE", r"pin\sne", "a.txt") == (0, "1:12:pin\\nne\n", "")
+    assert run("-L", "pin", "a.txt", "b.txt") == (0, "b.txt\n", "")
+    assert run("-s", "pin", "none", "a.txt")[::2] == (2, "")
     assert run("--", "-x", "a.txt") == (1, "", "")
 
 
 def test_errors_leave_the_rest(folder: Path) -> None:
     """A file that cannot be read, a folder, a text that encodes nothing: a message each, the others searched, code 2."""
-    ran = call_scan("needle", "none", "sub", "a.txt", cwd=folder)
-    assert (ran.returncode, ran.stdout) == (2, "a.txt:2:needle\na.txt:16:needle\n")
-    assert ran.stderr == (
-        "error: cannot read none: No such file or directory\n"
-        "error: sub is a folder: -r searches the files in it\n"
-    )
-    ran = call_scan("-e", "base64", "needle", "a.txt", "mail.b64", cwd=folder)
+    ran = call_scan("-c", "needle", "none", "sub", "a.txt", cwd=folder)
+    assert (ran.returncode, ran.stdout) == (2, "sub/c.txt:1\na.txt:2\n")
+    assert ran.stderr == "error: cannot read none: No such file or directory\n"
+    ran = call_scan("--decode", "base64", "needle", "a.txt", "mail.b64", cwd=folder)
     assert (ran.returncode, ran.stdout.count("mail.b64:")) == (2, 20)
     assert ran.stderr == "error: cannot decode a.txt: at character 8: ',' is no character of base64\n"
-    ran = call_scan("-e", "base64", "--strict", "needle", "mail.b64", cwd=folder)
+    ran = call_scan("--decode", "base64", "--strict", "needle", "mail.b64", cwd=folder)
     assert ran.returncode == 2
     assert "at character 76: '\\n' is no character of base64; without --strict" in ran.stderr
 
@@ -86,10 +87,16 @@ def test_errors_leave_the_rest(folder: Path) -> None:
         (["-E", "é(", "a.txt"], "PATTERN:1:2: error: missing )"),
         (["-f", "words", "-E", "a.txt"], "words:3:1: error: "),
         (["-f", "none", "a.txt"], "cannot read none"),
-        (["-e", "base32", "x", "a.txt"], "'base32' is not one of"),
-        (["--strict", "x", "a.txt"], "--strict is of -e"),
-        (["--blobs", "-e", "hex", "x", "a.txt"], "--blobs finds base64"),
-        (["--json", "-c", "x", "a.txt"], "--json prints whole matches"),
+        (["--decode", "base32", "x", "a.txt"], "'base32' is not one of"),
+        (["--strict", "x", "a.txt"], "--strict is of --decode"),
+        (["--blobs", "--decode", "hex", "x", "a.txt"], "--decode searches what whole files"),
+        (["--json", "-c", "x", "a.txt"], "--json and --sarif print whole matches"),
+        (["-v", "-U", "x", "a.txt"], "-v, -A, -B and -C are of lines"),
+        (["--rules", "none"], "cannot read none"),
+        (["--rules", "words", "-e", "x"], "--rules has all patterns"),
+        (["--rules", "words"], "words is no TOML: "),
+        (["-t", "cobol", "x"], "'cobol' is not one of"),
+        (["-wE", "a(b", "a.txt"], "PATTERN:1:2: error: missing )"),
         (["--threads=0", "x", "a.txt"], "--threads"),
         (["x", "a\0b"], "holds no NUL"),
         (["--min-blob=0", "--blobs", "x", "a.txt"], "--min-blob"),
@@ -126,19 +133,22 @@ def test_wrong_inputs(
 
 
 def test_stdin(folder: Path) -> None:
-    assert call_scan("pin", text="a pin").stdout == "2:pin\n"
-    assert call_scan("-H", "pin", "-", text="a pin").stdout == "(standard input):2:pin\n"
-    assert call_scan("-f", "-", folder / "a.txt", text="pin\n").stdout == "12:pin\n"
+    assert call_scan("pin", text="a pin").stdout == "a pin\n"
+    assert call_scan("-Hob", "pin", "-", text="a pin").stdout == "(standard input):2:pin\n"
+    assert call_scan("-obf", "-", folder / "a.txt", text="pin\n").stdout == "12:pin\n"
 
 
-@pytest.mark.parametrize("options", [["a needle"], ["-E", "a ne+dle"], ["-e", "base64", "-E", "a ne+dle"]])
+@pytest.mark.parametrize(
+    "options",
+    [["a needle"], ["-E", "a ne+dle"], ["-UE", "a ne+dle"], ["--decode", "base64", "-E", "a ne+dle"]],
+)
 def test_matches_around_the_end_of_what_is_read_at_once(options: list[str], tmp_path: Path) -> None:
     """A match is shown as it is, though the memory that it was read into has the next part of the file."""
-    place = (1 << 23) - 1 if "-e" not in options else (3 << 21) - 4
+    place = (1 << 23) - 1 if "--decode" not in options else (3 << 21) - 4
     content = b"hay.".ljust(place, b".") + b"a needle" + b"-" * (1 << 23)
     for shift in (0, 1000):
         shifted = content[shift:] + content[:shift]
-        text = base64.b64encode(shifted) if "-e" in options else shifted
+        text = base64.b64encode(shifted) if "--decode" in options else shifted
         (tmp_path / "big").write_bytes(text)
         ran = call_scan("-o", *options, "big", cwd=tmp_path)
         assert ran.stdout == "a needle\n"
@@ -147,7 +157,7 @@ def test_matches_around_the_end_of_what_is_read_at_once(options: list[str], tmp_
 def test_files_of_patterns(folder: Path) -> None:
     """Empty lines are no patterns, an empty file has none, and line ends of Windows are none of a pattern."""
     (folder / "words").write_bytes(b"pin\r\n\r\n\nneedle\n")
-    assert call_scan("-c", "-f", "words", "a.txt", cwd=folder).stdout == "3\n"
+    assert call_scan("-c", "-f", "words", "a.txt", cwd=folder).stdout == "2\n"
     assert call_scan("-c", "-f", os.devnull, "a.txt", cwd=folder).stdout == "0\n"
     ran = call_scan("-f", os.devnull, "a.txt", "none", cwd=folder)
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -157,9 +167,12 @@ def test_files_of_patterns(folder: Path) -> None:
 
 def test_objects(folder: Path) -> None:
     (folder / "x").write_bytes(base64.b64encode(b"a\nneedle\xff"))
-    ran = call_scan("-e", "base64", "--json", "-E", r"(?s)\n.*", "x", cwd=folder)
+    ran = call_scan("--decode", "base64", "--json", "-E", r"(?s)\n.*", "x", cwd=folder)
     assert json.loads(ran.stdout) == {
         "path": "x",
+        "line": 1,
+        "column": 2,
+        "text": base64.b64encode(b"a\nneedle\xff").decode(),
         "start": 1,
         "end": 12,
         "number": 0,
@@ -210,7 +223,7 @@ def test_beside_grep(seed: int, tmp_path: Path) -> None:
         grep = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
-        ran = call_scan(*options, "text", cwd=tmp_path)
+        ran = call_scan("-b", "-o", *options, "text", cwd=tmp_path)
         assert (ran.returncode, ran.stdout) == (grep.returncode, grep.stdout), options
 
 
@@ -245,7 +258,7 @@ def test_its_own_output_is_not_searched(folder: Path) -> None:
         )
     assert ran.returncode == 2
     assert ran.stderr == b"error: cannot read out: the output goes there\n"
-    assert (folder / "out").read_text().count("needle\n") == 3
+    assert (folder / "out").read_text().count("needle") == 3
 
 
 def test_folders(folder: Path) -> None:
@@ -295,7 +308,7 @@ def test_matches_of_a_pipe_come_at_once() -> None:
     assert process.stdout is not None
     process.stdin.write(b"a needle and more\n")
     process.stdin.flush()
-    assert process.stdout.readline() == b"2:needle\n"
+    assert process.stdout.readline() == b"a needle and more\n"
     process.communicate(timeout=20)
     assert process.returncode == 0
 
@@ -307,7 +320,7 @@ def test_a_pipe_is_read_in_large_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     with os.fdopen(read, "rb", buffering=0) as stdin, os.fdopen(write, "wb", buffering=0) as writer:
         monkeypatch.setattr("sys.stdin", stdin)
         os.set_blocking(write, False)
-        parts = open_parts("-", is_listing=True)
+        parts = open_parts("-", None)
         writer.write(b"a")
         assert bytes(next(parts)) == b"a"
         assert writer.write(bytes(PIPE)) == PIPE
@@ -352,7 +365,7 @@ def test_blobs(tmp_path: Path) -> None:
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    ran = call_scan("-r", "--blobs", "--json", "-E", "AKIA[0-9A-Z]{16}", cwd=tmp_path)
+    ran = call_scan("-r", "--only-blobs", "--json", "-E", "AKIA[0-9A-Z]{16}", cwd=tmp_path)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [row["path"] for row in found] == ["config.json", "key.yaml", "log", "mail"]
     for row in found:
@@ -382,7 +395,11 @@ def big_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "options",
     quick(
-        [["-e", "base64", "-E", "ne+dle"], ["YSBuZWVk"], ["--blobs", "a needle"], ["--blobs", "-E", "ne+dle"]]
+        [
+            ["--decode", "base64", "-E", "ne+dle"],
+            ["--only-blobs", "a needle"],
+            ["--only-blobs", "-E", "ne+dle"],
+        ]
     ),
 )
 def test_memory(options: list[str], big_folder: Path) -> None:

@@ -34,7 +34,9 @@ def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = N
             Path(folder, name).write_bytes(stdin if name == "stdin" else b"")
         with _streams(folder), _state(), chdir(cwd or os.getcwd()):
             code = main([*map(str, args)])
-        stdout, stderr = (Path(folder, name).read_bytes().decode() for name in ("stdout", "stderr"))
+        stdout, stderr = (
+            Path(folder, name).read_bytes().decode(errors="surrogateescape") for name in ("stdout", "stderr")
+        )
         return CompletedProcess([tool, *map(str, args)], code, stdout, stderr)
 
 

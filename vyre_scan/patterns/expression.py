@@ -34,9 +34,10 @@ class Expression:
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        if not self.syntax.is_of_lines:
-            return re.compile(self.source, self.syntax.flags)
-        return compiled_tree(within_lines(tree_of(self.source, self.syntax.flags)))
+        syntax = self.syntax
+        if not syntax.bounds:
+            return re.compile(self.source, syntax.flags)
+        return compiled_tree(within_lines(tree_of(self.source, syntax.flags), syntax.bounds))
 
     @property
     def is_direct(self) -> bool:
@@ -73,8 +74,8 @@ def read_expressions(patterns: Patterns) -> list[Expression]:
                 content, syntax.flags, name, is_text=syntax.is_text, is_of_re=syntax.is_of_re
             )
             _check_group(syntax.rule, tree, name)
-            if syntax.is_of_lines:
-                tree = within_lines(tree)
+            if syntax.bounds:
+                tree = within_lines(tree, syntax.bounds)
             expressions.append(Expression(number, source, syntax, facts_of(tree)))
         except PatternError as error:
             wrong += error.diagnostics

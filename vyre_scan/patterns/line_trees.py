@@ -22,6 +22,7 @@ from .rule_facts import members_of
 __all__ = ["compiled_tree", "tree_of", "within_lines"]
 
 _NEWLINE = ord("\n")
+_AROUND = {"word": (rb"(?<!\w)", rb"(?!\w)"), "whole": (rb"(?m:^)", rb"(?m:$)")}
 _ANCHORS = {
     sre.AT_BEGINNING: sre.AT_BEGINNING_LINE,
     sre.AT_BEGINNING_STRING: sre.AT_BEGINNING_LINE,
@@ -43,9 +44,14 @@ def compiled_tree(tree: Any) -> re.Pattern[bytes]:
     return pattern
 
 
-def within_lines(tree: Any) -> Any:
-    """The tree of the same expression within lines; the old one is no longer of use."""
+def within_lines(tree: Any, bounds: str) -> Any:
+    """The tree of the same expression within `bounds` (see pattern_list); the old one is no longer of use."""
     _change(tree, tree.state.flags)
+    if bounds != "line":
+        before, after = (tree_of(part, 0)[0] for part in _AROUND[bounds])
+        inner = tree[:]  # a tree of its own
+        tree.data[:] = [before, (sre.SUBPATTERN, (None, 0, 0, inner)), after]
+        tree.width = None
     return tree
 
 

@@ -14,23 +14,27 @@ from vyre_opt.ir.diagnostics import Diagnostic
 from .errors import PatternError
 from .rule import Rule
 
-__all__ = ["MAX_LITERAL_BYTES", "MAX_PATTERNS", "ExpressionSyntax", "Patterns", "read_patterns"]
+__all__ = ["BOUNDS", "MAX_LITERAL_BYTES", "MAX_PATTERNS", "ExpressionSyntax", "Patterns", "read_patterns"]
 
 MAX_PATTERNS = 1 << 22
 MAX_LITERAL_BYTES = 65_535
+
+
+BOUNDS = ("", "line", "word", "whole")
+"""Where a match is: anywhere; within a line; as `line`, with no letter, digit or _ before and after it; a whole line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionSyntax:
     """How an expression is read.  `flags`: those of `re`.  `is_text`: bytes above 127 are characters of UTF-8.
 
-    `is_of_re`: nothing is to be translated.  `is_of_lines`: matches are within lines.  `rule`: has the conditions.
+    `is_of_re`: nothing is to be translated.  `bounds`: one of BOUNDS.  `rule`: has the conditions.
     """
 
     flags: int
     is_text: bool = False
     is_of_re: bool = False
-    is_of_lines: bool = False
+    bounds: str = ""
     rule: Rule | None = None
 
 
@@ -42,7 +46,7 @@ class Patterns:
     expressions: dict[int, ExpressionSyntax] = field(default_factory=dict)
 
 
-def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Patterns:
+def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool, bounds: str = "") -> Patterns:
     """The patterns, checked but for the syntax of regular expressions.  Raises PatternError."""
     if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern, Rule)):
         raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
@@ -61,7 +65,7 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Pa
         try:
             written = pattern.expression if isinstance(pattern, Rule) else pattern
             if regex or isinstance(pattern, Rule) or isinstance(written, re.Pattern):
-                syntax = _syntax(pattern, written, caseless, name)
+                syntax = _syntax(pattern, written, caseless, bounds, name)
                 written = written.pattern if isinstance(written, re.Pattern) else written
                 listed[number], expressions[number] = _octets(written, name), syntax
             else:
@@ -73,7 +77,7 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Pa
     return Patterns(listed, expressions)
 
 
-def _syntax(pattern: Any, written: Any, caseless: bool, name: str) -> ExpressionSyntax:
+def _syntax(pattern: Any, written: Any, caseless: bool, bounds: str, name: str) -> ExpressionSyntax:
     flags, is_of_re = int(re.IGNORECASE) * caseless, False
     if isinstance(written, re.Pattern):
         flags |= written.flags & ~int(re.UNICODE)
@@ -81,7 +85,7 @@ def _syntax(pattern: Any, written: Any, caseless: bool, name: str) -> Expression
     rule = pattern if isinstance(pattern, Rule) else None
     if rule is not None:
         _check_conditions(rule, name)
-    return ExpressionSyntax(flags, isinstance(written, str), is_of_re, rule=rule)
+    return ExpressionSyntax(flags, isinstance(written, str), is_of_re, bounds, rule)
 
 
 def _check_conditions(rule: Rule, name: str) -> None:

@@ -1,8 +1,9 @@
-r"""Where ordinary files (source code, JSON, mail, logs) have runs of base64.
+r"""Where ordinary files (source code, JSON, mail, logs) have runs of base64, or of hexadecimal digits.
 
 A blob is a maximal run of letters, digits and + / - _, of both alphabets, and the padding behind it.  It goes on in the next
 line where a line break alone, and blanks, lie between them, and the upper line has at least SHORTEST_LINE characters; so
-it does where the break is written as \n or \r\n, as in strings of JSON, and at \/, of which no line is asked.
+it does where the break is written as \n or \r\n, as in strings of JSON, and, of which no line is asked, at \/, and at %2B and
+%2F, which URLs have in the place of + and /.
 
 It may begin in the middle of a run: in `path/key=aGVsbG8...` behind the `=`, but in `keyaGVsbG8...` anywhere.  So a run stands
 for four texts, which begin at its first four characters: whatever begins at character k is in that of k modulo 4.  What is
@@ -13,14 +14,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from string import ascii_letters, digits
+from string import ascii_letters, digits, hexdigits
 from typing import Any
 
 import numpy as np
 
 from .data import octets_of
 
-__all__ = ["MIN_BLOB", "SHORTEST_LINE", "Blobs", "blobs_of", "find_blobs", "may_go_on"]
+__all__ = [
+    "BEGUN_QUOTE",
+    "MIN_BLOB",
+    "SHORTEST_LINE",
+    "Blobs",
+    "blobs_of",
+    "find_blobs",
+    "may_go_on",
+    "unquoted",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +40,12 @@ SHORTEST_LINE = 16
 MOST_GAP = 80
 """Bytes of a line break and the blanks beside it."""
 
-_IS_DIGIT = bytes(chr(byte) in f"{ascii_letters}{digits}+/-_" for byte in range(256))
+_IS_DIGIT = {
+    name: bytes(chr(byte) in alphabet for byte in range(256))
+    for name, alphabet in (("base64", f"{ascii_letters}{digits}+/-_"), ("hex", hexdigits))
+}
+_QUOTED = re.compile(rb"%2[BbFf]")
+BEGUN_QUOTE = re.compile(rb"%2?\Z")
 _GAP = re.compile(rb"[ \t]*(?:\r?\n|(?:\\+r)?\\+n)[ \t]*")
 _ESCAPED_SLASH = re.compile(rb"\\+")
 _BEGUN_GAP = re.compile(rb"[ \t]*(?:\r|\r?\n[ \t]*|\\+|\\+r\\*|(?:\\+r)?\\+n[ \t]*)?")
@@ -69,7 +84,8 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
     `min_length`: characters of the shortest, without line breaks and padding.  Raises BadInputs.
     """
     octets = octets_of(data, "data")
-    blobs = find_blobs(octets, min_length, is_continued=False)
+    octets, quoted = unquoted(octets)
+    blobs = find_blobs(octets, "base64", min_length, False, quoted)
     blobs = blobs.chosen(blobs.sizes() >= min_length)
     ends = blobs.ends[blobs.firsts[1:] - 1]
     for _ in range(2):
@@ -77,14 +93,25 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
     return blobs.starts[blobs.firsts[:-1]].astype(np.uint64), ends.astype(np.uint64)
 
 
-def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
+def unquoted(octets: Array) -> tuple[Array, Array]:
+    """With the characters + and / where URLs have %2B and %2F, behind two bytes that are none; and the places of these."""
+    if b"%2" not in octets.tobytes():
+        return octets, np.zeros(0, np.int64)
+    places = np.array([match.start() for match in _QUOTED.finditer(octets.data)], np.int64)
+    changed = octets.copy()
+    changed[places + 2] = np.where(octets[places + 2] & 0x4F == ord("B"), ord("+"), ord("/"))
+    changed[places] = changed[places + 1] = 0
+    return changed, places
+
+
+def find_blobs(octets: Array, encoding: str, min_length: int, is_continued: bool, quoted: Array) -> Blobs:
     """The blobs, with some that are shorter than `min_length`, and the last one whatever its length.
 
-    `is_continued`: the first one began earlier, so that its first line is a long one.
+    `is_continued`: the first one began earlier, so that its first line is a long one.  `quoted`: see `unquoted`.
     """
     content = octets.tobytes()
     escapes = np.flatnonzero(octets[:-1] == ord("\\")) if b"\\" in content else np.zeros(0, np.int64)
-    starts, ends = _runs(octets, content, escapes)
+    starts, ends = _runs(octets, content.translate(_IS_DIGIT[encoding]), escapes)
     if not len(starts):
         return Blobs(starts, ends, np.zeros(1, np.int64))
     sizes = ends - starts
@@ -94,7 +121,9 @@ def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
     matters = matters.copy()
     matters[1:] |= is_long[:-1]  # a last line
     matters[-1] = True
-    slashed = _slashed(octets, escapes, starts, ends)
+    slashed = np.concatenate([
+        _behind(escapes[octets[escapes + 1] == ord("/")], 1, starts, ends), _behind(quoted, 2, starts, ends)
+    ])  # fmt: skip
     matters[slashed] = matters[slashed - 1] = True
     slashed = np.cumsum(matters)[slashed] - 1
     starts, ends, is_long = starts[matters], ends[matters], is_long[matters]
@@ -112,10 +141,10 @@ def may_go_on(octets: Array, blobs: Blobs) -> bool:
     return len(gap) <= MOST_GAP and _BEGUN_GAP.fullmatch(gap) is not None
 
 
-def _runs(octets: Array, content: bytes, escapes: Array) -> tuple[Array, Array]:
-    """`escapes`: the places of backslashes that something follows."""
+def _runs(octets: Array, digits: bytes, escapes: Array) -> tuple[Array, Array]:
+    """`digits`: 1 for the bytes of the alphabet.  `escapes`: the places of backslashes that something follows."""
     is_digit = np.zeros(len(octets) + 2, np.bool_)
-    is_digit[1:-1] = np.frombuffer(content.translate(_IS_DIGIT), np.bool_)
+    is_digit[1:-1] = np.frombuffer(digits, np.bool_)
     # the letters of \n and \r are none of the text
     letters = octets[escapes + 1]
     is_digit[escapes[(letters == ord("n")) | (letters == ord("r"))] + 2] = False
@@ -123,12 +152,12 @@ def _runs(octets: Array, content: bytes, escapes: Array) -> tuple[Array, Array]:
     return edges[::2], edges[1::2]
 
 
-def _slashed(octets: Array, escapes: Array, starts: Array, ends: Array) -> Array:
-    """The numbers of the runs that begin with the slash of `\\/`, as JSON may have it, right behind another run."""
-    places = escapes[octets[escapes + 1] == ord("/")]
-    runs = np.searchsorted(starts, places + 1)
-    is_near = (runs > 0) & (ends[runs - 1] == places)
-    return np.asarray(runs[is_near])
+def _behind(places: Array, size: int, starts: Array, ends: Array) -> Array:
+    """The numbers of the runs that begin right behind so many bytes at `places`, as a slash does in `\\/`, which follow a run."""
+    runs = np.searchsorted(starts, places + size)
+    is_near = (runs > 0) & (runs < len(starts))
+    runs, places = runs[is_near], places[is_near]
+    return np.asarray(runs[(ends[runs - 1] == places) & (starts[runs] == places + size)])
 
 
 def _joined(octets: Array, starts: Array, ends: Array, is_long: Array) -> Array:

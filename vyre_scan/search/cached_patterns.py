@@ -20,7 +20,7 @@ from vyre_opt.specialization.digest import digest_of
 from .. import patterns as patterns_package
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.expression import Expression, read_expressions
-from ..patterns.pattern_list import Patterns
+from ..patterns.pattern_list import BOUNDS, Patterns
 from ..patterns.rule_facts import Facts
 from .tables import AtomSet, PatternTables, SearchTables
 
@@ -61,7 +61,7 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
 
 def _key(patterns: Patterns) -> bytes:
     syntax = [
-        (number, one.flags, one.is_text, one.is_of_re, one.is_of_lines)
+        (number, one.flags, one.is_text, one.is_of_re, BOUNDS.index(one.bounds))
         for number, one in patterns.expressions.items()
     ]
     contents = [patterns.contents[number] for number in patterns.expressions]

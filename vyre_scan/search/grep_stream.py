@@ -21,12 +21,16 @@ LONGEST = 1 << 16
 
 
 class GrepMatch(NamedTuple):
-    """`start`, `end`: of the characters in the text as it was given.  `content`: the decoded bytes that match."""
+    """`start`, `end`: of the characters in the text as it was given.  `content`: the decoded bytes that match.
+
+    `encoding`: of the blob that has it; "" for what no blob has.
+    """
 
     start: int
     end: int
     pattern: int
     content: bytes
+    encoding: str = ""
 
 
 class GrepStream:

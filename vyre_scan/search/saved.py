@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..patterns.pattern_list import ExpressionSyntax, Patterns, read_patterns
+from ..patterns.pattern_list import BOUNDS, ExpressionSyntax, Patterns, read_patterns
 from .encodings import ENCODINGS
 
 __all__ = ["read_patterns_file", "write_patterns"]
@@ -33,7 +33,7 @@ def write_patterns(
         "strict": strict,
         "patterns": [content.decode("latin-1") for content in patterns.contents],
         "expressions": [
-            [number, one.flags, one.is_text, one.is_of_re, one.is_of_lines]
+            [number, one.flags, one.is_text, one.is_of_re, one.bounds]
             for number, one in patterns.expressions.items()
         ],
     }
@@ -66,10 +66,12 @@ def _patterns_of(record: Any) -> tuple[Patterns, bool, str | None, bool]:
         raise ValueError("its options are none")
     contents = [text.encode("latin-1") for text in record["patterns"]]
     expressions = {}
-    for number, flags, is_text, is_of_re, is_of_lines in record["expressions"]:
+    for number, flags, is_text, is_of_re, bounds in record["expressions"]:
         if not isinstance(flags, int) or not 0 <= number < len(contents):
             raise ValueError("an expression has a number and flags")
-        expressions[number] = ExpressionSyntax(flags, bool(is_text), bool(is_of_re), bool(is_of_lines))
+        if bounds not in BOUNDS:
+            raise ValueError(f"there are no bounds {bounds!r}")
+        expressions[number] = ExpressionSyntax(flags, bool(is_text), bool(is_of_re), bounds)
     literals = [content for number, content in enumerate(contents) if number not in expressions]
     if literals or not contents:
         read_patterns(literals, regex=False, caseless=False)  # whose checks hold for these, too

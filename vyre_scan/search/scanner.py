@@ -15,7 +15,7 @@ from vyre_opt.execution.dispatcher import BadInputs, shared_dispatcher
 from vyre_opt.execution.target import Target, as_target
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
-from ..patterns.pattern_list import Patterns, read_patterns
+from ..patterns.pattern_list import BOUNDS, Patterns, read_patterns
 from .cached_patterns import cached_tables
 from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
@@ -50,7 +50,8 @@ class Scanner:
     match in either case.  `strict`: every character of the text holds bits, or is padding; otherwise blanks and line breaks
     are skipped, and padding may be left out.  `threads`: that search at once, by default as many as CPUs.  `target`: "cuda"
     has large data searched by GPU `device`, "cpu" none; by default an array on a GPU is searched there, and all else by the
-    CPU.
+    CPU.  `bounds`: of regular expressions; with "line" no match has a line break, and anchors are those of lines, with "word" no
+    letter, digit or _ is around a match, and with "whole" it is a whole line.
 
     Of literals all matches are found, those that overlap too; of a regular expression those that `re.finditer` gives.
 
@@ -70,12 +71,17 @@ class Scanner:
         threads: int | None = None,
         target: str | None = None,
         device: int = 0,
+        bounds: str = "",
     ) -> None:
         for name, flag in (("caseless", caseless), ("regex", regex), ("strict", strict)):
             if not isinstance(flag, (bool, np.bool_)):
                 raise BadInputs(f"{name} is True or False, not {flag!r}")
         caseless, regex = bool(caseless), bool(regex)
-        read = read_patterns(patterns, regex=regex, caseless=caseless)
+        if bounds not in BOUNDS or (bounds and not regex):
+            raise BadInputs(
+                f"bounds={bounds!r} is none of {', '.join(BOUNDS[1:])}, or patterns are no expressions"
+            )
+        read = read_patterns(patterns, regex=regex, caseless=caseless, bounds=bounds)
         tables = cached_tables(read, caseless, default_store())
         self._set(tables, encoding, strict, threads, target, device)
 

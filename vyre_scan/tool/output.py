@@ -1,27 +1,46 @@
-r"""Output of vyre-scan for a match: a line for people, with colours on a terminal, or an object of JSON.
+r"""Findings as vyre-scan prints them: a line for people, an object of JSON, or SARIF for other tools.
 
 In a line, printable characters of UTF-8 are themselves, a backslash is `\\`, and every other byte is `\n`, `\r`, `\t` or `\xNN`, so
-that a match is one line, a terminal is told nothing, and the bytes can be told from it.
+that a finding is one line, a terminal is told nothing, and the bytes can be told from it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..search.grep_stream import GrepMatch
-
-__all__ = ["MatchPrinter", "escaped", "json_line", "shown_name"]
+__all__ = [
+    "CYAN",
+    "GREEN",
+    "MAGENTA",
+    "RED",
+    "Finding",
+    "Sarif",
+    "TextWindow",
+    "colored",
+    "finding_line",
+    "json_line",
+    "shown_name",
+]
 
 NAMES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
-"""Name that grep has for it."""
+"""What grep calls it."""
 
 MAGENTA, GREEN, CYAN, RED = "35", "32", "36", "01;31"
-"""grep's colours of a file's name, an offset, what separates them, and a match."""
+"""grep's colours of a file's name, a number, what separates them, and a match."""
+KEPT = 1 << 20
+"""Bytes of earlier parts in which a finding may begin, so that its line is known."""
+MOST_LINE = 1 << 12
+"""Bytes of a line that are shown with a finding."""
+
+
+def colored(text: bytes, color: str, is_colored: bool) -> bytes:
+    code = color.encode()
+    return b"\x1b[%sm\x1b[K%s\x1b[m\x1b[K" % (code, text) if is_colored else text
 
 
 def escaped(content: bytes) -> str:
@@ -39,49 +58,84 @@ def _escaped_character(character: str) -> str:
     return NAMES.get(character) or "".join(f"\\x{octet:02x}" for octet in octets)
 
 
-@dataclass(slots=True)
-class MatchPrinter:
-    """`shows_file`: a line begins with the file's name; `shows_offset`: then comes the place in the file."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A match with its place: `start`, `end` in the document as it is, `line` and `column` from 1, and the text of that line.
 
-    shows_file: bool
-    shows_offset: bool
-    is_colored: bool
-
-    def line(self, path: str, match: GrepMatch) -> str:
-        head = self._head(path) if self.shows_file else ""
-        if self.shows_offset:
-            head += self._colored(str(match.start), GREEN) + self._colored(":", CYAN)
-        return f"{head}{self._colored(escaped(match.content), RED)}\n"
-
-    def count(self, path: str, count: int) -> str:
-        return f"{self._head(path) if self.shows_file else ''}{count}\n"
-
-    def name(self, path: str) -> str:
-        return f"{self._colored(shown_name(path), MAGENTA)}\n"
-
-    def _head(self, path: str) -> str:
-        return self._colored(shown_name(path), MAGENTA) + self._colored(":", CYAN)
-
-    def _colored(self, text: str, color: str) -> str:
-        return f"\x1b[{color}m\x1b[K{text}\x1b[m\x1b[K" if self.is_colored else text
-
-
-def json_line(path: str, match: GrepMatch, patterns: list[bytes]) -> str:
-    """A match as an object: `path`, `start` and `end` in the file, `pattern`, `match`, and `number` of the pattern.
-
-    What is no UTF-8 is {"base64": ...} in the place of a string.
+    `encoding`: of the blob that has it, or "".  `rule`: the name of a rule, or "".  `secret`: its part of the match.
     """
+
+    path: str
+    start: int
+    end: int
+    line: int
+    column: int
+    text: bytes
+    match: bytes
+    number: int
+    pattern: bytes
+    encoding: str = ""
+    rule: str = ""
+    description: str = ""
+    secret: bytes = b""
+
+
+class TextWindow:
+    """The last bytes of a document that comes in parts, by which the lines of findings are known."""
+
+    def __init__(self) -> None:
+        self.data, self.base, self._lines = b"", 0, 1
+
+    def add(self, part: bytes) -> int:
+        """The next part, and where in the document it begins; of those before KEPT bytes stay."""
+        cut = max(0, len(self.data) - KEPT)
+        self._lines += self.data.count(b"\n", 0, cut)
+        begin = self.base + len(self.data)
+        self.data, self.base = (self.data[cut:] + part if self.data else part), self.base + cut
+        return begin
+
+    def line_of(self, place: int) -> tuple[int, int, bytes]:
+        """The number of the line that has a place of the document, the column, and the line."""
+        at = min(max(0, place - self.base), len(self.data))
+        begin = self.data.rfind(b"\n", 0, at) + 1
+        end = self.data.find(b"\n", at)
+        line = self.data[begin : len(self.data) if end < 0 else end]
+        return self._lines + self.data.count(b"\n", 0, begin), at - begin + 1, line[:MOST_LINE]
+
+
+def finding_line(
+    finding: Finding, shows_name: bool, shows_line: bool, shows_offset: bool, is_colored: bool
+) -> bytes:
+    fields = [(shown_name(finding.path).encode(errors="surrogateescape"), MAGENTA)] if shows_name else []
+    fields += [(b"%d" % finding.line, GREEN)] if shows_line else []
+    fields += [(b"%d" % finding.start, GREEN)] if shows_offset else []
+    labels = [label.encode() for label in (finding.encoding, finding.rule) if label]
+    separator = colored(b":", CYAN, is_colored)
+    head = [colored(text, color, is_colored) for text, color in fields]
+    match = colored(escaped(finding.match).encode(errors="surrogateescape"), RED, is_colored)
+    return separator.join([*head, *labels, match]) + b"\n"
+
+
+def json_line(finding: Finding) -> bytes:
+    """A finding as an object.  What is no UTF-8 is {"base64": ...} in the place of a string."""
     import json
 
-    record = {
-        "path": _json_text(os.fsencode(shown_name(path))),
-        "start": match.start,
-        "end": match.end,
-        "number": match.pattern,
-        "pattern": _json_text(patterns[match.pattern]),
-        "match": _json_text(match.content),
+    record: dict[str, Any] = {
+        "path": _json_text(os.fsencode(shown_name(finding.path))),
+        "line": finding.line,
+        "column": finding.column,
+        "start": finding.start,
+        "end": finding.end,
+        "number": finding.number,
+        "pattern": _json_text(finding.pattern),
+        "match": _json_text(finding.match),
+        "text": _json_text(finding.text),
     }
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    if finding.encoding:
+        record["encoding"] = finding.encoding
+    if finding.rule:
+        record |= {"rule": finding.rule, "secret": _json_text(finding.secret)}
+    return json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
 
 
 def _json_text(content: bytes) -> Any:
@@ -91,6 +145,67 @@ def _json_text(content: bytes) -> Any:
         from base64 import b64encode
 
         return {"base64": b64encode(content).decode()}
+
+
+@dataclass(slots=True)
+class Sarif:
+    """Findings as a log of SARIF 2.1.0, whose results are written one by one.  `version`: of the tool."""
+
+    write: Callable[[bytes], None]
+    version: str
+    rules: list[tuple[str, str]]
+    _has_results: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        from json import dumps
+
+        rules = [
+            {"id": name, "shortDescription": {"text": description or name}}
+            for name, description in self.rules
+        ]
+        driver = {"name": "vyre-scan", "version": self.version, "rules": rules}
+        head = f'{{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{{"tool": {{"driver": {dumps(driver)}}}, '
+        self.write(head.encode() + b'"columnKind": "utf16CodeUnits", "results": [\n')
+
+    def add(self, finding: Finding) -> None:
+        from json import dumps
+
+        name, description = self.rules[finding.number]
+        shown = escaped(finding.secret or finding.match)
+        within = f" in {finding.encoding}" if finding.encoding else ""
+        result = {
+            "ruleId": name,
+            "ruleIndex": finding.number,
+            "level": "error",
+            "message": {"text": f"{description or name}{within}: {shown}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": _uri(finding.path)},
+                        "region": {
+                            "startLine": finding.line,
+                            "startColumn": len(finding.text[: finding.column - 1].decode(errors="replace"))
+                            + 1,
+                            "byteOffset": finding.start,
+                            "byteLength": finding.end - finding.start,
+                            "snippet": {"text": finding.text.decode(errors="replace")},
+                        },
+                    }
+                }
+            ],
+        }
+        separator = b",\n" if self._has_results else b""
+        self.write(separator + dumps(result).encode())
+        self._has_results = True
+
+    def end(self) -> None:
+        self.write(b"\n]}]}\n")
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote_from_bytes
+
+    return quote_from_bytes(os.fsencode(shown_name(path)))
 
 
 def shown_name(path: str) -> str:

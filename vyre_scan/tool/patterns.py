@@ -14,6 +14,7 @@ from vyre_opt.ir.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
     from ..search.scanner import Scanner
+    from .rules import RuleSet
 
 __all__ = ["PatternList", "scanner_of"]
 
@@ -22,10 +23,12 @@ _NUMBERED = re.compile(r"patterns\[(\d+)\]")
 
 @dataclass(slots=True)
 class PatternList:
-    """`contents`: the bytes of each pattern.  `origins`: where it is from, and the line of a file or 0."""
+    """`contents`: the bytes of each pattern.  `origins`: where it is from, and the line of a file or 0.  `rules`: whose patterns
+    these are, or None."""
 
     contents: list[bytes] = field(default_factory=list)
     origins: list[tuple[str, int]] = field(default_factory=list)
+    rules: RuleSet | None = None
 
     def add_argument(self, text: str) -> None:
         """Add the patterns of an argument, one a line, as grep takes it.  Raises ToolError for an empty one."""
@@ -44,6 +47,21 @@ class PatternList:
                 self.contents.append(line)
                 self.origins.append((path, number))
 
+    def add_rules(self, path: str) -> None:
+        """Add the expressions of a file's rules.  Raises ToolError."""
+        from .rules import read_rules
+
+        self.rules = read_rules(path)
+        for rule in self.rules.rules:
+            self.contents.append(rule.regex.encode())
+            self.origins.append((f"{path}: rule {rule.name}", 0))
+
+    def described(self) -> list[tuple[str, str]]:
+        """A name and a description of each pattern."""
+        if self.rules is not None:
+            return [(rule.name, rule.description) for rule in self.rules.rules]
+        return [(content.decode(errors="replace"), "") for content in self.contents]
+
     def named(self, text: str) -> str:
         """A message, with the origins of patterns in the place of their numbers."""
 
@@ -54,12 +72,16 @@ class PatternList:
         return _NUMBERED.sub(origin, text)
 
 
-def scanner_of(patterns: PatternList, *, regex: bool, options: dict[str, Any]) -> Scanner:
-    """`options`: those of Scanner.  Raises DiagnosticError with the place of each mistake, and ToolError."""
+def scanner_of(patterns: PatternList, *, regex: bool, is_escaped: bool, options: dict[str, Any]) -> Scanner:
+    """`is_escaped`: patterns are literals, though they go as expressions.  `options`: those of Scanner.
+
+    Raises DiagnosticError with the place of each mistake, and ToolError.
+    """
     from ..search.scanner import Scanner
 
+    contents = [*map(re.escape, patterns.contents)] if is_escaped else patterns.contents
     try:
-        return Scanner(_as_text(patterns.contents) if regex else patterns.contents, regex=regex, **options)
+        return Scanner(_as_text(contents) if regex else contents, regex=regex, **options)
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
             diagnostic.message = patterns.named(diagnostic.message)

@@ -1,4 +1,4 @@
-"""Base64 in ordinary files: an oracle that decodes every run, from every character on, by `re` and `base64`."""
+"""Base64 and hexadecimal digits in ordinary files: an oracle that decodes every run, from every character on, by `re` and `base64`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import random
 import re
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 import numpy as np
 import pytest
@@ -37,12 +38,17 @@ SECRETS = [b"hunter2!", b"AKIA0123456789ABCDEF", b"-----BEGIN RSA PRIVATE KEY---
 
 
 def encoded(rng: random.Random, content: bytes) -> bytes:
-    """As files have it: in lines, in JSON, in the alphabet of URLs, with padding or without, behind a word."""
+    """As files have it: in lines, in JSON, in the alphabet of URLs or quoted for them, with padding or without, in digits, behind a word."""
     text = rng.choice([base64.b64encode, base64.urlsafe_b64encode])(content)
     if rng.random() < 0.5:
         text = text.rstrip(b"=")
     width = rng.choice([16, 19, 64, 76])
-    match rng.randrange(5):
+    match rng.randrange(7):
+        case 5:
+            text = quote_from_bytes(text, safe="").encode()
+        case 6:
+            text = rng.choice((content.hex(), content.hex().upper())).encode()
+            text = b"\n".join(text[at : at + width] for at in range(0, len(text), width))
         case 0:
             breaks = rng.choice([b"\n", b"\r\n", b"\n    ", b"\\n", b"\\r\\n", b"\r\n\t"])
             text = breaks.join(text[at : at + width] for at in range(0, len(text), width))
@@ -102,7 +108,7 @@ def test_short_literals_in_all_phases(seed: int) -> None:
     rng = random.Random(seed)
     data = bytes(rng.choices(b"abcdQUJD+/-_. =", [9] * 12 + [1] * 3, k=3000))
     for pattern in (b"i", b"AB", b"\x69\xb7"):
-        found = scan_blobs(Scanner([pattern]), data, overlapping=True)
+        found = scan_blobs(Scanner([pattern]), data, overlapping=True, encodings=("base64",))
         assert sorted({(match.start, match.end) for match in found}) == every_run(data, pattern)
         assert len({(match.start, match.end, match.content) for match in found}) == len(set(found))
 
@@ -148,6 +154,23 @@ def test_a_match_of_one_blob_hides_none_of_the_next(overlapping: bool) -> None:
     assert scan_blobs(scanner, b". ".join(blobs), overlapping=overlapping) == expected
 
 
+@pytest.mark.parametrize("seed", quick(range(8)))
+def test_quoted_characters_and_digits(seed: int) -> None:
+    """Parts may be cut anywhere, also within %2B; digits begin at an even or an odd place of their run."""
+    rng = random.Random(seed)
+    content = bytes(rng.choices(b"\xff?>\xfb\xef", k=rng.randrange(3, 30))) + SECRETS[1] + b"\xff?\xfb" * 3
+    quoted = quote_from_bytes(base64.b64encode(content), safe="").replace("%2F", rng.choice(("%2F", "%2f")))
+    assert "%2" in quoted
+    for data, encoding in ((f"/?k={quoted}&l=1", "base64"), (f"x={'0' * (seed % 2)}{content.hex()};", "hex")):
+        scanner = Scanner([SECRETS[1]])
+        whole = scan_blobs(scanner, data.encode())
+        assert [(match.content, match.encoding) for match in whole] == [(SECRETS[1], encoding)]
+        for cut in range(len(data)):
+            stream = BlobStream(scanner)
+            halves = [*stream.feed(data[:cut].encode()), *stream.feed(data[cut:].encode()), *stream.finish()]
+            assert halves == whole
+
+
 def test_a_blob_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of megabytes is searched as it comes, and what spans its parts is found once."""
     rng = random.Random(3)
@@ -160,7 +183,7 @@ def test_a_blob_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for at in range(0, len(data), 65_536):
         found += stream.feed(data[at : at + 65_536])
-        assert len(stream._waiting) < 400_000
+        assert all(len(search._waiting) < 400_000 for search in stream._searches)
     found += stream.finish()
     assert [match.start for match in found] == [4 + place * 8 // 6 for place in places]
 

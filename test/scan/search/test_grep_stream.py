@@ -71,7 +71,7 @@ def test_leftmost_and_longest(seed: int, is_regex: bool) -> None:
         data = bytes(rng.choices(b"aabbcc.\n", k=40))
         expected = leftmost_longest(patterns if is_regex else [*map(re.escape, patterns)], data)
         found = grep(Scanner(patterns, regex=is_regex), in_parts(rng, data, CUTS))
-        assert found == [(start, end, number, data[start:end]) for start, end, number in expected]
+        assert found == [(start, end, number, data[start:end], "") for start, end, number in expected]
         for name, text in (("base64", base64.b64encode(data)), ("hex", data.hex().encode())):
             width = rng.choice([5, 7, 76])
             lines = b"\r\n".join(text[at : at + width] for at in range(0, len(text), width))
@@ -95,7 +95,7 @@ def test_overlapping_ones_are_those_of_scan(name: str | None) -> None:
         scanner = Scanner(patterns, name, regex=b"." in patterns[0])
         matches = scanner.scan(text)
         expected = [
-            (start, end, number, data[s:e])
+            (start, end, number, data[s:e], "")
             for start, end, (s, e, number) in zip(*matches.encoded_spans(), matches, strict=True)
         ]
         found = grep(scanner, in_parts(random.Random(1), text, CUTS), overlapping=True)

@@ -1,0 +1,169 @@
+"""What a file holds, read part by part: its bytes, and with -z what it compresses, and the members of an archive."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from io import FileIO
+from typing import Any, BinaryIO
+
+from .walk import STDIN
+
+__all__ = ["SMALL", "Unreadable", "documents_of", "open_parts", "output_file", "read_small"]
+
+PART = 1 << 23
+"""Bytes that are read at once; a pipe gives less."""
+PIPE = 1 << 20
+"""Bytes that a pipe may hold, and so give at once: as many as Linux lets any user have.  At first there are 64 KiB, and what a
+part costs in itself is more than the search in so few."""
+SMALL = 1 << 20
+"""Bytes of a file that is read at once, and searched together with others."""
+
+COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
+"""The modules that read files which begin so."""
+ARCHIVE = b"PK\x03\x04"
+
+
+class Unreadable(Exception):
+    """A file or folder that cannot be read; the message names it."""
+
+
+def read_small(path: str, output: tuple[int, int] | None) -> bytes | None:
+    """All bytes of a regular file; None for what is read part by part: what is larger, no regular file, or the output itself.
+
+    `output`: as of output_file.  Raises Unreadable.
+    """
+    if path == STDIN:
+        return None
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        status = os.fstat(number)
+        if (
+            not stat.S_ISREG(status.st_mode)
+            or status.st_size >= SMALL
+            or (status.st_dev, status.st_ino) == output
+        ):
+            return None
+        content = os.read(number, SMALL)
+        return content if len(content) < SMALL else None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    finally:
+        os.close(number)
+
+
+def documents_of(path: str, head: bytes) -> Iterator[tuple[str, Iterator[Any]]] | None:
+    """The names and the parts of what a compressed file or an archive holds, by its first bytes; None for another file."""
+    if head.startswith(ARCHIVE):
+        return _members(path)
+    for magic, module in COMPRESSED.items():
+        if head.startswith(magic):
+            return iter([(path, _decompressed(path, module))])
+    return None
+
+
+def _decompressed(path: str, module: str) -> Iterator[bytes]:
+    from importlib import import_module
+
+    with _Translated(path, path), import_module(module).open(path) as file:
+        yield from _parts_of(file)
+
+
+def _members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    from zipfile import ZipFile
+
+    with _Translated(path, path), ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                name = f"{path}/{member.filename}"
+                yield name, _member_parts(archive, member, name)
+
+
+def _member_parts(archive: Any, member: Any, name: str) -> Iterator[bytes]:
+    with _Translated(name, name), archive.open(member) as file:
+        yield from _parts_of(file)
+
+
+def _parts_of(file: BinaryIO) -> Iterator[bytes]:
+    while part := file.read(PART):
+        yield part
+
+
+class _Translated:
+    """Has errors of decompression raised as Unreadable."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        import zlib
+        from lzma import LZMAError
+        from zipfile import BadZipFile
+
+        kinds = (OSError, EOFError, LZMAError, BadZipFile, zlib.error, RuntimeError, NotImplementedError)
+        if isinstance(error, kinds) and not isinstance(error, RecursionError):
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise Unreadable(f"cannot read {self.name}: {reason}") from None
+
+
+def open_parts(path: str, output: tuple[int, int] | None) -> Iterator[memoryview]:
+    """The parts of a file, each valid until the next one is asked for.  Raises Unreadable.
+
+    It is read, not mapped: a file that is truncated meanwhile just ends.
+    """
+    try:
+        with _opened(path) as file:
+            status = os.fstat(file.fileno())
+            if (status.st_dev, status.st_ino) == output:
+                raise Unreadable(f"cannot read {path}: the output goes there")
+            if stat.S_ISFIFO(status.st_mode):
+                _enlarge(file)
+            size = status.st_size + 1 if stat.S_ISREG(status.st_mode) and status.st_size else PART
+            buffer = memoryview(bytearray(min(size, PART)))
+            while count := file.readinto(buffer):
+                yield buffer[:count]
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: Exception) -> Unreadable:
+    if isinstance(error, OSError):
+        return Unreadable(f"cannot read {path or repr(path)}: {error.strerror}")
+    return Unreadable(f"cannot read {path!r}: a file name holds no NUL")
+
+
+def _opened(path: str) -> FileIO:
+    if path != STDIN:
+        return FileIO(path)
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "stdin is closed")
+    return FileIO(sys.stdin.fileno(), closefd=False)
+
+
+def _enlarge(pipe: FileIO) -> None:
+    """Let a pipe hold PIPE bytes, where the system can do that."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+    except (ImportError, AttributeError, OSError):  # no Linux, or less is allowed
+        pass
+
+
+def output_file() -> tuple[int, int] | None:
+    """The device and number of the regular file that stdout writes to: its matches would be found again, without end."""
+    if sys.stdout is None:
+        return None
+    try:
+        status = os.fstat(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,221 @@
+"""Lines that match, printed as grep prints them: numbers, offsets, context, or the matches alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .line_search import Span
+from .output import CYAN, GREEN, MAGENTA, RED, colored, shown_name
+
+__all__ = ["LineOptions", "LineReport"]
+
+NUL = b"\0"
+NEWLINE = ord("\n")
+LOOK = 1 << 16
+"""Bytes at the start of a document that tell whether it is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Those of grep.  `is_silent`: lines are counted and not printed.  `most`: lines of a document; None for all."""
+
+    shows_name: bool
+    number: bool = False
+    offset: bool = False
+    only_matching: bool = False
+    invert: bool = False
+    before: int = 0
+    after: int = 0
+    as_text: bool = False
+    is_silent: bool = False
+    is_colored: bool = False
+    most: int | None = None
+
+
+@dataclass(slots=True)
+class LineReport:
+    """`begin` a document, `add` its parts, which end with lines.  `write` gets what is to be printed."""
+
+    options: LineOptions
+    write: Callable[[bytes], None]
+    name: str = ""
+    count: int = 0
+    """Lines of the document that were selected."""
+    is_done: bool = False
+    """Whether no more of the document is to be looked at."""
+    _number: int = 1
+    _counted: int = 0  # up to where in the part lines are counted
+    _offset: int = 0  # of the part's data in the document
+    _printed: int = -1  # behind the last line that was printed, in the document
+    _left: int = 0  # lines of context that are still to be printed
+    _has_group: bool = False  # whether lines with context were printed, of any document
+    _tail: bytes = b""  # the last lines of the part before
+    _out: list[bytes] = field(default_factory=list)
+
+    def begin(self, name: str) -> None:
+        self.name, self.count, self.is_done = name, 0, self.options.most == 0
+        self._number, self._counted, self._offset, self._printed, self._left = 1, 0, 0, -1, 0
+        self._tail = b""
+
+    def add(self, data: bytes, begin: int, end: int, spans: Sequence[Span], is_part: bool = False) -> None:
+        """The next part, a slice of `data`, and its matches.  `is_part`: others may follow."""
+        options, front = self.options, begin
+        if self.is_done:
+            return
+        if self._tail:  # lines of the part before stand in front of its own
+            shift, front = len(self._tail) - begin, 0
+            data = self._tail + data[begin:end]
+            spans = [(start + shift, stop + shift, number) for start, stop, number in spans]
+            begin, end = begin + shift, end + shift
+        self._offset -= begin
+        self._counted = begin
+        is_binary = not (options.as_text or options.is_silent) and NUL in data[begin : min(end, begin + LOOK)]
+        lines = _matching(data, begin, end, spans)
+        at = begin
+        for start, stop, inside in _others(data, begin, end, lines) if options.invert else lines:
+            self.count += 1
+            if is_binary:
+                self._out.append(self._name() + b": binary file matches\n")
+                self.is_done = True
+                break
+            if not options.is_silent:
+                self._select(data, front, at, start, stop, inside)
+            at = stop + 1
+            if self.count == options.most:
+                self.is_done = True
+                break
+        self._context(data, at, end)
+        if is_part:
+            self._pass(data, begin, end)
+        if self._out:
+            self.write(b"".join(self._out))
+            self._out.clear()
+
+    def _pass(self, data: bytes, begin: int, end: int) -> None:
+        """Keep what the next part may print of this one."""
+        if self.options.number:
+            self._number_at(data, end)
+        self._offset += end
+        first = end
+        for _ in range(self.options.before):
+            first = data.rfind(b"\n", begin, max(begin, first - 1)) + 1 or begin
+        self._tail = data[first:end]
+
+    # --- printing
+
+    def _select(self, data: bytes, front: int, at: int, start: int, stop: int, inside: list[Span]) -> None:
+        options = self.options
+        if options.before or options.after:
+            self._context(data, at, start)
+            first, printed = start, self._printed - self._offset
+            for _ in range(options.before):
+                if first > max(front, printed):
+                    first = data.rfind(b"\n", front, first - 1) + 1 or front
+            if self._has_group and (self._printed < 0 or first > printed):
+                self._out.append(colored(b"--", CYAN, options.is_colored) + b"\n")
+            self._has_group = True
+            self._lines(data, first, start)
+        if not options.only_matching:
+            self._out += [
+                self._head(data, start, start, b":"),
+                self._highlighted(data, start, stop, inside),
+                b"\n",
+            ]
+        elif not options.invert:
+            for a, b, _ in inside:
+                if a < b:
+                    self._out += [self._head(data, start, a, b":"), self._red(data[a:b]), b"\n"]
+        self._printed = self._offset + stop + 1
+        self._left = options.after
+
+    def _context(self, data: bytes, at: int, end: int) -> None:
+        """Print what is left of the lines behind the last one that was selected, up to `end`."""
+        while self._left and at < end:
+            stop = data.find(b"\n", at, end)
+            stop = end if stop < 0 else stop
+            self._lines(data, at, stop + 1)
+            at = stop + 1
+            self._printed = self._offset + at
+            self._left -= 1
+
+    def _lines(self, data: bytes, first: int, end: int) -> None:
+        """Print lines of context."""
+        while first < end and not self.options.only_matching:
+            stop = data.find(b"\n", first, end)
+            stop = end if stop < 0 else stop
+            self._out += [self._head(data, first, first, b"-"), data[first:stop], b"\n"]
+            first = stop + 1
+
+    def _number_at(self, data: bytes, place: int) -> int:
+        """The number of the line that has a place of the data."""
+        if place < self._counted:
+            return self._number - data.count(b"\n", place, self._counted)
+        self._number += data.count(b"\n", self._counted, place)
+        self._counted = place
+        return self._number
+
+    def _name(self) -> bytes:
+        return colored(
+            shown_name(self.name).encode(errors="surrogateescape"), MAGENTA, self.options.is_colored
+        )
+
+    def _head(self, data: bytes, start: int, place: int, separator: bytes) -> bytes:
+        options, fields = self.options, []
+        if options.shows_name:
+            fields.append(self._name())
+        if options.number:
+            fields.append(colored(b"%d" % self._number_at(data, start), GREEN, options.is_colored))
+        if options.offset:
+            fields.append(colored(b"%d" % (self._offset + place), GREEN, options.is_colored))
+        behind = colored(separator, CYAN, options.is_colored)
+        return behind.join([*fields, b""]) if fields else b""
+
+    def _red(self, content: bytes) -> bytes:
+        return colored(content, RED, self.options.is_colored)
+
+    def _highlighted(self, data: bytes, start: int, stop: int, inside: list[Span]) -> bytes:
+        if not self.options.is_colored or self.options.invert:
+            return data[start:stop]
+        shown, at = [], start
+        for a, b, _ in inside:
+            if a >= at and a < b:
+                shown += [data[at:a], self._red(data[a:b])]
+                at = b
+        return b"".join([*shown, data[at:stop]])
+
+
+def _matching(
+    data: bytes, begin: int, end: int, spans: Sequence[Span]
+) -> Iterator[tuple[int, int, list[Span]]]:
+    """The lines that have a match, without their line breaks, and their matches."""
+    start, stop, inside = begin, -1, list[Span]()
+    for span in spans:
+        if span[0] <= stop:
+            inside.append(span)
+            continue
+        if inside:
+            yield start, stop, inside
+        inside = []
+        if span[0] == end and (end == begin or data[end - 1] == NEWLINE):  # no line is there
+            continue
+        start = data.rfind(b"\n", max(begin, stop), span[0]) + 1 or begin
+        stop = data.find(b"\n", span[0], end)
+        stop = end if stop < 0 else stop
+        inside = [span]
+    if inside:
+        yield start, stop, inside
+
+
+def _others(
+    data: bytes, begin: int, end: int, lines: Iterator[tuple[int, int, list[Span]]]
+) -> Iterator[tuple[int, int, list[Span]]]:
+    """The lines that are none of `lines`."""
+    at = begin
+    for start, stop, _ in [*lines, (end, end, [])]:
+        while at < start:
+            here = data.find(b"\n", at, end)
+            here = end if here < 0 else here
+            yield at, here, []
+            at = here + 1
+        at = stop + 1

@@ -1,0 +1,199 @@
+"""Which files are searched: what is named, and of named folders what grep -r searches, or what ripgrep does."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+__all__ = ["STDIN", "TYPES", "Selection", "files_of"]
+
+STDIN = "-"
+IGNORE_FILES = (".gitignore", ".ignore")
+
+TYPES = {
+    name: tuple(globs.split())
+    for name, globs in {
+        "c": "*.c *.h", "cpp": "*.cc *.cpp *.cxx *.hh *.hpp *.hxx *.h", "config": "*.cfg *.conf *.config *.ini",
+        "cs": "*.cs", "css": "*.css *.scss *.less", "csv": "*.csv", "cuda": "*.cu *.cuh", "docker": "*Dockerfile*",
+        "env": ".env *.env .env.*", "go": "*.go", "html": "*.htm *.html", "java": "*.java *.jsp", "js": "*.js *.jsx *.cjs *.mjs",
+        "json": "*.json *.jsonl composer.lock", "kotlin": "*.kt *.kts", "log": "*.log", "lua": "*.lua",
+        "make": "[Mm]akefile *.mk *.mak CMakeLists.txt", "markdown": "*.markdown *.md *.mdx", "mbox": "*.eml *.mbox",
+        "notebook": "*.ipynb", "perl": "*.pl *.pm", "php": "*.php *.php[3-8] *.phtml", "ps": "*.ps1 *.psm1 *.psd1",
+        "py": "*.py *.pyi", "r": "*.R *.r *.Rmd", "rst": "*.rst", "ruby": "*.rb *.gemspec Gemfile Rakefile", "rust": "*.rs",
+        "scala": "*.scala *.sbt", "sh": "*.sh *.bash *.zsh *.ksh .bashrc .profile", "sql": "*.sql *.psql", "swift": "*.swift",
+        "tex": "*.tex *.sty *.bib", "tf": "*.tf *.tfvars *.hcl", "toml": "*.toml Cargo.lock", "ts": "*.ts *.tsx *.cts *.mts",
+        "txt": "*.txt", "vyre": "*.vyre", "xml": "*.xml *.xsl *.xslt *.svg", "yaml": "*.yaml *.yml",
+    }.items()
+}  # fmt: skip
+"""Names of files, by the types of -t."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The options that choose files.  `all_files`: those of folders are searched whatever they are, as by grep -r."""
+
+    all_files: bool = False
+    hidden: bool = False
+    no_ignore: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    exclude_dir: tuple[str, ...] = ()
+    globs: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    not_types: tuple[str, ...] = ()
+
+
+def files_of(paths: Sequence[str], selection: Selection, report: Callable[[str], None]) -> Iterator[str]:
+    """The paths of the files: what is named, and what is in named folders, in the order of names.
+
+    No paths stand for the current folder, whose files are named without it.  Links in folders are not followed, and devices and
+    pipes in them are left out.  `report` gets a message for each folder that cannot be read.
+    """
+    walk = _Walk(selection, report)
+    if not paths:
+        yield from walk.files("")
+    for path in paths:
+        if path == STDIN or not os.path.isdir(path):
+            if path == STDIN or walk.takes_name(os.path.basename(path)):
+                yield path
+        elif not walk.skips_folder(os.path.basename(os.path.normpath(path))):
+            yield from walk.files(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignored:
+    """The rules of an ignore file, for paths of a walk: without `cut` characters and behind `lead` they begin at its folder."""
+
+    spec: GitIgnoreSpec
+    cut: int
+    lead: str = ""
+
+
+class _Walk:
+    def __init__(self, selection: Selection, report: Callable[[str], None]) -> None:
+        self.selection, self.report = selection, report
+        self._takes = _any_of(selection.include)
+        self._of_types = _any_of([glob for name in selection.types for glob in TYPES[name]])
+        self._skips = _any_of([*selection.exclude, *(g for name in selection.not_types for g in TYPES[name])])
+        self._skips_folders = _any_of(selection.exclude_dir)
+        self._globs = _spec(selection.globs) if selection.globs else None
+
+    def takes_name(self, name: str) -> bool:
+        """Whether a file's name is among those of --include and the types, and not excluded."""
+        wanted = (self._takes, self._of_types)
+        return all(one is None or one.match(name) for one in wanted) and not (
+            self._skips and self._skips.match(name)
+        )
+
+    def skips_folder(self, name: str) -> bool:
+        return bool(self._skips_folders and self._skips_folders.match(name))
+
+    def files(self, top: str) -> Iterator[str]:
+        chosen = self.selection
+        minds_ignored = not (chosen.all_files or chosen.no_ignore)
+        is_repository = False
+        rules: tuple[_Ignored, ...] = ()
+        if minds_ignored:
+            is_repository, rules = self._rules_above(top)
+        folders = [(top, rules)]
+        while folders:
+            path, rules = folders.pop()
+            try:
+                with os.scandir(path or None) as listed:
+                    entries = sorted(listed, key=_name)
+            except OSError as error:
+                self.report(f"cannot read {path or os.curdir}: {error.strerror}")
+                continue
+            prefix = os.path.join(path, "")
+            if minds_ignored:
+                rules = self._with_own_rules(rules, entries, prefix, is_repository)
+            inner = []
+            for entry in entries:
+                name = entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not is_folder and not entry.is_file(follow_symlinks=False):
+                    continue
+                if not (chosen.hidden or chosen.all_files) and name[0] == ".":
+                    continue
+                if self.skips_folder(name) if is_folder else not self.takes_name(name):
+                    continue
+                place = prefix + name
+                if (rules or self._globs) and self._is_ignored(place + "/" * is_folder, rules, is_folder):
+                    continue
+                if is_folder:
+                    inner.append((place, rules))
+                else:
+                    yield place
+            folders += reversed(inner)
+
+    def _is_ignored(self, place: str, rules: tuple[_Ignored, ...], is_folder: bool) -> bool:
+        """By the globs of -g, of which the last that fits decides, else by the innermost ignore file that has a rule."""
+        if self._globs is not None:
+            fits = self._globs.check_file(place).include
+            if fits is not None:
+                return not fits
+            if not is_folder and any(glob[0] != "!" for glob in self.selection.globs):
+                return True
+        for one in rules:
+            fits = one.spec.check_file(one.lead + place[one.cut :]).include
+            if fits is not None:
+                return fits
+        return False
+
+    def _rules_above(self, top: str) -> tuple[bool, tuple[_Ignored, ...]]:
+        """Whether a folder is in a repository of git, and the rules of the folders above it there."""
+        rules = []
+        folder, lead = os.path.realpath(top or os.curdir), ""
+        cut = len(os.path.join(top, ""))
+        while not os.path.exists(os.path.join(folder, ".git")):
+            parent, name = os.path.split(folder)
+            if parent == folder:
+                return False, ()
+            folder, lead = parent, f"{name}/{lead}"
+            for ignore in IGNORE_FILES:
+                spec = self._spec_of(os.path.join(folder, ignore))
+                if spec is not None:
+                    rules.append(_Ignored(spec, cut, lead))
+        return True, tuple(rules)
+
+    def _with_own_rules(
+        self, rules: tuple[_Ignored, ...], entries: list[os.DirEntry[str]], prefix: str, is_repository: bool
+    ) -> tuple[_Ignored, ...]:
+        for entry in entries:
+            if entry.name in IGNORE_FILES and (is_repository or entry.name == ".ignore"):
+                spec = self._spec_of(prefix + entry.name)
+                if spec is not None:
+                    rules = (_Ignored(spec, len(prefix)), *rules)
+        return rules
+
+    def _spec_of(self, path: str) -> GitIgnoreSpec | None:
+        """The rules of an ignore file, or None where there is none that can be read."""
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                return _spec(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self.report(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
+            return None
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _any_of(globs: Sequence[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(translate, globs))) if globs else None
+
+
+def _spec(lines: Sequence[str] | Iterator[str]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
