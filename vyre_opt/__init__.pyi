@@ -47,6 +47,7 @@ from .execution.dispatcher import Scratch as Scratch
 from .execution.dispatcher import OutputAlloc as OutputAlloc
 from .targets.cuda.device import synchronize as synchronize
 from .driver.compile import compile as compile
+from .packing.packer import pack as pack
 from .driver.profile import profile as profile
 from .driver.compile import run as run
 from .driver.executable import Executable as Executable
