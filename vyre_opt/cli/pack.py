@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -68,9 +69,11 @@ def list_parts(file: str) -> int:
     lines = [f"digest   {pack.digest}"]
     if pack.signature is not None:
         lines.append(f"signed   {trust.KEY_PREFIX}{pack.signature.key.hex()}")
-    lines += [f"{name:8} {value}" for name, value in sorted(pack.about.items())]
+    lines += [f"{name!s:8} {json.dumps(value)}" for name, value in sorted(pack.about.items())]
     for name in pack.names():
-        about = "".join(f" {key}={value}" for key, value in sorted(pack.about_part(name).items()) if value)
+        about = "".join(
+            f" {key}={json.dumps(value)}" for key, value in sorted(pack.about_part(name).items()) if value
+        )
         lines.append(f"{pack.kind(name):11} {pack.size(name):9} {name}{about}")
     errors.write_stdout("\n".join(lines) + "\n")
     return 0
