@@ -29,7 +29,9 @@ def on_pages(module: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("module", ["vyre_opt", "vyre_opt.kernels", "vyre_opt.lang", "vyre_opt.packs", "vyre_scan"])
+@pytest.mark.parametrize(
+    "module", ["vyre_opt", "vyre_opt.kernels", "vyre_opt.lang", "vyre_opt.packs", "vyre_scan"]
+)
 def test_public_names_are_described(module: str) -> None:
     public = set(import_module(module).__all__)
     if module == "vyre_opt":
