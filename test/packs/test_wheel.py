@@ -46,19 +46,31 @@ class NoCompiler:
 
 sys.meta_path.insert(0, NoCompiler())
 import numpy as np
+from contextlib import nullcontext
 import vyre_packs
 
-pack = vyre_packs.load(sys.argv[1])
+pack = vyre_packs.load(sys.argv[1], trusted=sys.argv[2])
 x, y = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
 pack["scale"][2](x, y)
 assert (y == 2 * x + 1).all()
-pack["scale"][2](x, y=y, alpha=3)
+pack["scale"][2](x, y=y, alpha=np.float32(3))
 assert (y == 3 * x + 1).all()
-pack["both"](x, y, 1.0)
-assert (y == 3 * x + 4).all()
+
+class Observer:
+    times_launches, spans = True, []
+    def launch(self, launch): self.spans.append(launch.seconds)
+    def span(self, kind, name): return nullcontext()
+
+from vyre_packs.observers import OBSERVERS
+OBSERVERS.append(Observer())
+pack["scale"][2](x, y)
+OBSERVERS.clear()
+assert len(Observer.spans) == 1
 rows, out = x.reshape(3, 100), np.zeros((3, 100), np.float32)
 pack["centred"][3](rows, out)
 assert (out == rows - rows.max(1, keepdims=True)).all()
+pack["both"](x, y, 1.0)
+assert (y == 3 * x + 4).all()
 assert (pack["main"]({"x": x[:64]})["y"] == 2 * x[:64]).all()
 assert (pack["prefix_scan"](x.astype(np.uint32)) == np.cumsum(x)).all()
 pack["softmax"](rows)
@@ -97,11 +109,11 @@ def test_a_pack_is_run_where_no_compiler_is(wheel: Path, tmp_path: Path) -> None
     used = ("scale", "centred", "asserted", "both")
     functions = [function for function in FUNCTIONS if function.function.__name__ in used]
     functions += [TEXT, kernels.softmax, kernels.prefix_scan]
-    vyre.pack(tmp_path / "kernels.vyrepack", functions, LEVEL, shapes, opt=1)
+    digest = vyre.pack(tmp_path / "kernels.vyrepack", functions, LEVEL, shapes, opt=1)
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     ran = subprocess.run(
-        [sys.executable, "-c", USE, tmp_path / "kernels.vyrepack"],
+        [sys.executable, "-c", USE, tmp_path / "kernels.vyrepack", digest],
         capture_output=True,
         text=True,
         env=environment,
