@@ -245,3 +245,15 @@ def test_the_tool(packs: list[Path], tmp_path: Path) -> None:
         assert failed.returncode == 1
         assert message in failed.stderr
         assert "Traceback" not in failed.stderr
+
+
+def test_the_tool_extracts_a_part(packs: list[Path], tmp_path: Path) -> None:
+    pack = read_pack(packs[0])
+    (name,) = pack.names("function")
+    assert call_pack("extract", packs[0], name, "-o", tmp_path / "part").returncode == 0
+    assert (tmp_path / "part").read_bytes() == pack.read(name)
+    failed = call_pack("extract", packs[0], "functions/none", "-o", tmp_path / "part")
+    assert (failed.returncode, failed.stderr.strip()) == (
+        1,
+        f"error: {packs[0]}: there is no part functions/none",
+    )

@@ -36,7 +36,7 @@ FILE = click.Path()
 def command(ctx: click.Context) -> int:
     """Show, check, compare, merge and sign packs of compiled kernels.  Nothing of a pack is run."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("give a command: list, verify, diff, merge or sign", ctx)
+        raise click.UsageError("give a command: list, verify, diff, merge, extract or sign", ctx)
     return 0
 
 
@@ -114,6 +114,17 @@ def diff(one: str, other: str) -> int:
 def merge(files: tuple[str, ...], output: str) -> int:
     """Write one pack of all parts of FILES."""
     write_file(compare.merged([_read(file) for file in files]), output)
+    return 0
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.argument("part")
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="Write here.")
+@_told
+def extract(file: str, part: str, output: str) -> int:
+    """Write the part PART of FILE, as `list` names it."""
+    write_file(_read(file).read(part), output)
     return 0
 
 
