@@ -17,7 +17,7 @@ from vyre_opt import __version__
 __all__ = ["FOLDER", "PAGES", "command_of", "manual"]
 
 FOLDER = Path(__file__).resolve().parent / "man"
-PAGES = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-reduce", "vyre-run", "vyre-scan")
+PAGES = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-pack", "vyre-reduce", "vyre-run", "vyre-scan")
 
 
 def manual(tool: str) -> str:

@@ -31,7 +31,7 @@ KINDS = (
 )  # fmt: skip
 """What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python."""
 
-TOOLS = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-reduce", "vyre-run", "vyre-scan")
+TOOLS = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-pack", "vyre-reduce", "vyre-run", "vyre-scan")
 
 
 CODE = re.compile(r"`[^`\n]*`")

@@ -20,7 +20,9 @@ from typing import Any, NoReturn
 
 __all__ = ["become", "modules", "processes", "run_tool"]
 
-MODULES = {f"vyre-{name}": f"vyre_opt.cli.{name}" for name in ("opt", "run", "cache", "lsp", "reduce")}
+MODULES = {
+    f"vyre-{name}": f"vyre_opt.cli.{name}" for name in ("opt", "run", "cache", "lsp", "pack", "reduce")
+}
 MODULES["vyre-scan"] = "vyre_scan.tool.command"
 """The module with the `main` of each tool."""
 

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from .tools import MODULES, STREAMS
 
-__all__ = ["call_cache", "call_opt", "call_reduce", "call_run", "call_scan"]
+__all__ = ["call_cache", "call_opt", "call_pack", "call_reduce", "call_run", "call_scan"]
 
 
 def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = None) -> CompletedProcess[str]:
@@ -40,8 +40,9 @@ def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = N
         return CompletedProcess([tool, *map(str, args)], code, stdout, stderr)
 
 
-call_opt, call_run, call_cache, call_reduce, call_scan = (
-    partial(_call, tool) for tool in ("vyre-opt", "vyre-run", "vyre-cache", "vyre-reduce", "vyre-scan")
+call_opt, call_run, call_cache, call_pack, call_reduce, call_scan = (
+    partial(_call, tool)
+    for tool in ("vyre-opt", "vyre-run", "vyre-cache", "vyre-pack", "vyre-reduce", "vyre-scan")
 )
 
 

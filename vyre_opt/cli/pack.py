@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -35,7 +36,7 @@ FILE = click.Path()
 def command(ctx: click.Context) -> int:
     """Show, check, compare, merge and sign packs of compiled kernels.  Nothing of a pack is run."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("give a command: list, verify, diff, merge or sign", ctx)
+        raise click.UsageError("give a command: list, verify, diff, merge, extract or sign", ctx)
     return 0
 
 
@@ -68,9 +69,11 @@ def list_parts(file: str) -> int:
     lines = [f"digest   {pack.digest}"]
     if pack.signature is not None:
         lines.append(f"signed   {trust.KEY_PREFIX}{pack.signature.key.hex()}")
-    lines += [f"{name:8} {value}" for name, value in sorted(pack.about.items())]
+    lines += [f"{name!s:8} {json.dumps(value)}" for name, value in sorted(pack.about.items())]
     for name in pack.names():
-        about = "".join(f" {key}={value}" for key, value in sorted(pack.about_part(name).items()) if value)
+        about = "".join(
+            f" {key}={json.dumps(value)}" for key, value in sorted(pack.about_part(name).items()) if value
+        )
         lines.append(f"{pack.kind(name):11} {pack.size(name):9} {name}{about}")
     errors.write_stdout("\n".join(lines) + "\n")
     return 0
@@ -111,6 +114,17 @@ def diff(one: str, other: str) -> int:
 def merge(files: tuple[str, ...], output: str) -> int:
     """Write one pack of all parts of FILES."""
     write_file(compare.merged([_read(file) for file in files]), output)
+    return 0
+
+
+@command.command()
+@click.argument("file", type=FILE)
+@click.argument("part")
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="Write here.")
+@_told
+def extract(file: str, part: str, output: str) -> int:
+    """Write the part PART of FILE, as `list` names it."""
+    write_file(_read(file).read(part), output)
     return 0
 
 

@@ -17,8 +17,7 @@ from ..ir import arith
 from ..ir.literals import show_number
 from ..ir.program import Buffer
 from ..ir.types import DataType, with_article
-from ..specialization.encoding import encode_value
-from ..specialization.values import SpecValue
+from ..worker import import_module
 from .dispatcher import Scratch
 from .signatures import library_of_type
 
@@ -46,6 +45,8 @@ _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """The NumPy types that hold elements of types that NumPy lacks, by the names that other libraries have for these."""
+
+_NUMBERS = (int, float, bool)
 
 POISON = 1
 """The bytes of uninitialised memory where it is looked for: not 0, so that nobody takes it for zeros."""
@@ -107,8 +108,13 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
 
     Raises ValueError.
     """
-    if isinstance(value, SpecValue):
-        return encode_value(value, dtype)
+    if type(value) not in _NUMBERS:  # else it is no SpecValue, and most calls load no more than they need
+        import_module(f"{__package__.rpartition('.')[0]}.specialization.encoding")
+        from ..specialization.encoding import encode_value
+        from ..specialization.values import SpecValue
+
+        if isinstance(value, SpecValue):
+            return encode_value(value, dtype)
     if dtype.is_vec:
         lanes = tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else None
         if lanes is None:

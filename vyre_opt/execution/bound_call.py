@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 from ..observers import OBSERVERS
+from ..worker import import_module
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import BadInputs
-from .observed_run import observed_run
 from .params import Words
 from .plans.call_plan import CallPlan, Loaded
 from .plans.watch import Watch
@@ -95,10 +94,7 @@ class BoundCall:
         self.loaded = loaded
         self._access, self._count = backend.access(operands), len(results)
         self._written, self._strided = call.written, strided
-        self._observed = partial(
-            observed_run, call, as_target(backend.dispatcher), is_recording=self._access.is_recording
-        )
-        """Makes a run that observers of the process hear of, of a loaded plan."""
+        self._call, self._target = call, as_target(backend.dispatcher)
         self._bytes = [backend.span(operand)[1] for operand in operands]
         self._makers = [backend.maker_of(result) for result in results]
         """For the results, and for the pieces, which are one array."""
@@ -145,7 +141,14 @@ class BoundCall:
         addresses, written, strided, sizes = self._addresses, self._written, self._strided, self._bytes
         access, pieces, pieces_maker = self._access, loaded.pieces, self._makers[self._count :]
         stream, finish, out_bytes = access.stream, access.finish, self._out_bytes
-        observed = self._observed(loaded)
+        call, target, is_recording = self._call, self._target, access.is_recording
+
+        def observed(*words: int) -> int:
+            """A run that observers of the process hear of."""
+            import_module(f"{__package__}.observed_run")
+            from .observed_run import observed_run
+
+            return observed_run(call, target, loaded, is_recording)(*words)
 
         def pointers_of(arrays: Sequence[Any], made: Sequence[Any]) -> list[int]:
             return [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905

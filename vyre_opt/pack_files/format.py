@@ -224,7 +224,11 @@ def _is_row(row: Any) -> bool:
         return False
     texts = row["name"], row["kind"], row["digest"]
     is_sized = type(row["size"]) is int and 0 <= row["size"] <= MAX_BYTES
-    return is_sized and isinstance(row["about"], dict) and all(type(text) is str for text in texts)
+    return (
+        is_sized
+        and isinstance(row["about"], dict)
+        and all(type(text) is str and text.isprintable() for text in texts)
+    )
 
 
 def read_pack(path: Any) -> Pack:

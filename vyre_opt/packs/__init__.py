@@ -7,14 +7,18 @@ An import of it loads no compiler: neither passes, lowering and analyses nor LLV
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ..pack_files.format import PackError
+
+if TYPE_CHECKING:
+    from .loader import LoadedPack
 
 __all__ = ["PackError", "load"]
 
 
-def load(path: Any, trusted: Any = None) -> Any:
+def load(path: Any, trusted: str | Iterable[str] | None = None) -> LoadedPack:
     """The functions of a pack by name.
 
     `trusted`: digests, or keys `ed25519:...`, one or several; a pack that has none of them raises PackError before anything of it

@@ -8,7 +8,7 @@ on arrays     pack["softmax"](x)               a new array
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,6 @@ from ..driver.in_place import InPlace
 from ..execution.arguments import encoder_of, in_order
 from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames
 from ..pack_files.format import Pack, PackError, read_pack
-from ..pack_files.trust import Trusted, check_trust
 from .executables import PackedPipeline, PackedProgram, executable_of
 from .ir_data import Decoder
 from .target import PackedTarget
@@ -24,10 +23,12 @@ from .target import PackedTarget
 __all__ = ["LoadedPack", "PackedFunction", "PackedKernel", "load_pack"]
 
 
-def load_pack(path: Any, trusted: Trusted | None = None) -> LoadedPack:
+def load_pack(path: Any, trusted: str | Iterable[str] | None = None) -> LoadedPack:
     """See `vyre_opt.packs.load`."""
     pack = read_pack(path)
     if trusted is not None:
+        from ..pack_files.trust import check_trust
+
         check_trust(pack, trusted)
     return LoadedPack(pack)
 
