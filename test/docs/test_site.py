@@ -33,7 +33,9 @@ def on_pages(module: str) -> set[str]:
 FACES = [f"vyre_opt.{face}" for face in vars(vyre_opt)["_FACES"]]
 
 
-@pytest.mark.parametrize("module", ["vyre_opt", "vyre_opt.kernels", "vyre_opt.lang", "vyre_opt.packs", "vyre_scan", *FACES])
+@pytest.mark.parametrize(
+    "module", ["vyre_opt", "vyre_opt.kernels", "vyre_opt.lang", "vyre_opt.packs", "vyre_scan", *FACES]
+)
 def test_public_names_are_described(module: str) -> None:
     public = set(import_module(module).__all__)
     if module == "vyre_opt":
