@@ -21,7 +21,8 @@ def names(*packages: str) -> list[str]:
 
     A name that a module of the first package has, too, is left out: it would be the module once that is imported.
     """
-    exports: dict[str, str] = vars(import_module(__package__))["_EXPORTS"]
+    # vyre-packs, which has some of these packages, has no table
+    exports: dict[str, str] = vars(import_module(__package__)).get("_EXPORTS", {})
     return [
         name
         for name, module in exports.items()

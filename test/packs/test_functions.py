@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.code_choices import forget_calls
 from support.packed_kernels import CALLS, FUNCTIONS, LEVEL, SHAPES, WRONG_CALLS, random
 
 import vyre_opt as vyre
@@ -108,7 +109,8 @@ ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-def test_functions_on_arrays(tmp_path: Path) -> None:
+def test_functions_on_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_calls(monkeypatch)
     functions = [getattr(kernels, name) for name in ARRAY_CALLS]
     vyre.pack(tmp_path / "arrays.vyrepack", functions, LEVEL, ARRAY_CALLS, opt=1)
     pack = load(tmp_path / "arrays.vyrepack")

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from stand_ins.fake_gpu import Fake, cupy, install
+from support.code_choices import forget_calls
 from support.gpu_arrays import to_gpu
 from support.smoothing import smooth, smoothed_twice
 
 import vyre_opt
 from vyre_opt import kernels
 from vyre_opt.cli import run
-from vyre_opt.driver import numeric_kernels
-from vyre_opt.driver.planned_function import CodeChoice
 from vyre_opt.execution import dispatcher as protocol
 from vyre_opt.ir.program import Program
 from vyre_opt.lowering.nvptx.abi import Unit
@@ -100,8 +99,7 @@ class Place:
 
         monkeypatch.setattr(LoadedKernel, "_read_handle", uncounted)
         monkeypatch.setitem(protocol._shared, "cuda", self.gpu)
-        # earlier softmaxes decide at which call this one gets code of its own, and so another launcher
-        monkeypatch.setattr(numeric_kernels._softmax, "_choice", CodeChoice())
+        forget_calls(monkeypatch)
 
     def _counted(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def call(*args: Any, **named: Any) -> Any:
