@@ -19,7 +19,7 @@ PACKAGES = ("ir", "syntax", "rewriting", "analysis", "report", "tuning", "cli")
 
 FUNCTION_WORDS = frozenset(
     "After Also And As At Because Before Behind Beside But By For From How If In Into It Of On Only Since So Such That "
-    "Their These This Those To Until What When Where Which While Who With Within Without".split()
+    "Their Those To Until What When Where Which While Who With Within Without".split()
 )
 """Words that begin neither a noun phrase nor a verb.  `Whether` begins the docstring of a condition."""
 

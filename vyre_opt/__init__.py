@@ -128,7 +128,7 @@ _PACKAGES = ("kernels", "lang", "packs")
 _FACES = ("ir", "passes", "fusion", "tuning", "execution", "specialization")
 """Packages that show the other public names (faces.py)."""
 _CALLS = ("debugger.", "driver.", "kernels", "lang")
-"""Where the modules begin from which programs are compiled and called."""
+"""Starts of the names of modules from which programs are compiled and called."""
 
 _FIRST = (
     "compile",
@@ -181,7 +181,7 @@ def _module(name: str) -> Any:
 
 
 def _of_lang(name: str) -> Any:
-    """What kernels in Python are written with is here too: `vyre_opt.program`, `vyre_opt.global_id`."""
+    """Return a name that kernels in Python are written with: `vyre_opt.program`, `vyre_opt.global_id`."""
     if not name.startswith("_"):
         lang = _module("lang")
         if name in lang.__all__ or name in lang.ops.__all__:

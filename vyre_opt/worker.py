@@ -32,7 +32,7 @@ __all__ = ["Worker", "find_module", "import_module", "interruptible"]
 T = TypeVar("T")
 
 WAIT_SECONDS = 0.1
-"""How long at once a caller waits: on Windows the main thread handles no signal before the end."""
+"""Seconds that a caller waits at once: on Windows the main thread handles no signal before the end."""
 
 
 class _Job(Generic[T]):
@@ -72,7 +72,7 @@ class Worker:
         self._parents_queues: list[SimpleQueue[_Job[Any] | ref[object]]] = []
         self._threads: list[int] = []
         self._owned: dict[int, tuple[ref[object], object]] = {}
-        """By the id of the reference in it."""
+        """Owned objects by the id of the reference in them."""
         self._busy = RLock()
         """Taken while a job runs: a child that another thread forks finds none half done."""
         self._is_busy = False

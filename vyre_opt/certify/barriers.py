@@ -18,7 +18,7 @@ __all__ = ["removed_barrier"]
 
 
 def removed_barrier(program: Program, barrier: Op, removed: Sequence[Op]) -> Iterator[Obligation]:
-    """For each access that may come before the barrier and each behind it: different lanes do not meet there.
+    """Obligations for each access that may come before the barrier and each behind it: different lanes do not meet there.
 
     `removed`: all barriers that go together.  Accesses reach to the next barrier that stays; where none stays in the
     barrier's own block and that is not the whole body, accesses of other blocks may come first, and none may be here.

@@ -200,7 +200,7 @@ class BodyMatch:
                 )
 
     def _bounds(self, op: Op) -> Iterator[tuple[Value, int, Extent]]:
-        """For each dimension of an access: its index in the joined program, the elements from there on, and the extent."""
+        """Index in the joined program, the elements from there on, and the extent, for each dimension of an access."""
         buffer, name = self._program.buffers[op.attrs["buffer"]], self._actual(op)
         widths = access_extents(op, buffer)
         for dimension, (index, width) in enumerate(zip(self.after(op.indices), widths, strict=True)):

@@ -48,7 +48,7 @@ MOST_LAYOUTS = 64
 Values = Sequence[Value]
 
 Layout = Sequence[int]
-"""For each result of an op how many stand for it: one for all neighbours, or one for each."""
+"""Number of values that stand for each result of an op: one for all neighbours, or one for each."""
 
 
 def coarsened(of: Relaunched, block: NeighbourBlock) -> Iterator[Obligation]:

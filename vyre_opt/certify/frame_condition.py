@@ -128,7 +128,7 @@ def replaced(source: Op) -> Special:
 
 
 def vectorized(lanes: Sequence[Sequence[Op]]) -> dict[Op, Special]:
-    """For accesses that became one of a vector: `lanes`, of each element in order, those that it stands for."""
+    """Counterparts of accesses that became one of a vector; `lanes`: the accesses that each element stands for, in order."""
     members = [op for same in lanes for op in same]
     one = _vector_store(lanes) if members[0].name == "store" else _vector_load(lanes)
     return dict.fromkeys(members, one)

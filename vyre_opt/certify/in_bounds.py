@@ -16,7 +16,7 @@ __all__ = ["in_bounds", "shown_at", "unguarded"]
 
 
 def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
-    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer; and each check of bounds
+    """Obligations for each access among `proven`: whenever a lane makes it, its elements are in the buffer; and each check of bounds
     among them holds.  Here and below specialization constants have their defaults, with which the program is compiled."""
     nesting = Nesting(program)
     wanted = set(proven)
@@ -41,9 +41,9 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
 
 
 def unguarded(program: Program, ops: Mapping[Op, int | None]) -> Iterator[Obligation]:
-    """For each of these divisions and shifts: no lane that computes it has operands for which the machine's instruction
-    is undefined.  `ops`: with how many lanes compute each, active or not, which may be more than the workgroup's; None
-    where only those do that come to it."""
+    """Obligations for each of these divisions and shifts: no lane that computes it has operands for which the machine's instruction
+    is undefined.  `ops`: the number of lanes that compute each, active or not, which may exceed the workgroup's; None
+    where only active lanes do."""
     nesting = Nesting(program)
     for op, lanes in ops.items():
         group = _group(program)

@@ -160,7 +160,7 @@ def joined(join: Join) -> Iterator[Obligation]:
 
 
 def _params(launch: Launch, program: Program) -> dict[str, str | int]:
-    """For each runtime scalar of a launch's program, the pipeline's param that it is, or its encoded value."""
+    """Pipeline's param, or encoded value, of each runtime scalar of a launch's program."""
     values: dict[str, str | int] = {}
     for name, param in program.params.items():
         value = launch.params.get(name)

@@ -87,14 +87,14 @@ class _Lanes:
         self.values: dict[Value, Lanes] = {}
         self.active: Sequence[int] = range(self.count)
         self.paths: list[Path] = [()] * self.count
-        """Of each lane, the conditions of branches that only some lanes may take."""
+        """Conditions of branches that only some lanes may take, for each lane."""
         self.outer: tuple[object, ...] = ()
         """Conditions and loops around, the same for all lanes."""
         self.memory: dict[tuple[str, int, int], _Cell] = {}
         self.epochs = {"workgroup": 0, "cluster": 0}
         self.pending: dict[str, list[Effect]] = {name: list(each) for name, each in meaning.effects.items()}
         self.left: dict[str, dict[tuple[Term, ...], list[Path]]] = {}
-        """Of the effect on a buffer that is being written, the elements that are not wholly written yet."""
+        """Elements that are not wholly written yet, of the effect on a buffer that is being written."""
         self.versions: dict[str, int] = defaultdict(int)
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
@@ -561,7 +561,7 @@ class _Lanes:
         return other in equal
 
     def offset(self, indices: tuple[Term, ...], row: OpenRow, base: Term) -> int:
-        """How far an element is from the one at `base` of a row."""
+        """Distance of an element from the one at `base` of a row."""
         first = self.b.terms.nodes[row.at(base)].operands[-1]
         distance = self.b.terms.difference(indices[-1], first)
         return distance.const if not distance.parts and distance.const >= 0 else FOLDED

@@ -56,7 +56,7 @@ class LengthTerms:
         return bool(self.of(one).eq(self.of(other)))
 
     def equal(self) -> dict[str, list[str]]:
-        """For each length all that are equal to it, by their keys (see ir/grids.py)."""
+        """Lengths that are equal to each, by their keys (see ir/grids.py)."""
         same: dict[int, list[str]] = defaultdict(list)
         for key, term in self._lengths.items():
             same[term.get_id()].append(key)

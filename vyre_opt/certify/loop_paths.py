@@ -130,7 +130,7 @@ class Paths:
         )
 
     def steps_between(self, lower: Term, upper: Term, step: int) -> int | None:
-        """How many steps, each of which is positive, lead from one to the other, if distances say it."""
+        """Number of positive steps from one to the other, if distances say it."""
         form, modulus = self.terms.difference(upper, lower), 1 << (self.terms.dtype(lower).bits or 1)
         for distance in self.now.distances:
             if distance.form.parts != form.parts or distance.high is None or step < 1:

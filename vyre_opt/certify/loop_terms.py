@@ -192,7 +192,7 @@ class Terms:
         return self._z3[of]
 
     def distance(self, lower: Term, upper: Term) -> z3.BitVecRef:
-        """How far one is above the other, where it is: as an unsigned number of their bits."""
+        """Distance of one above the other, as an unsigned number of their bits."""
         return self.to_z3(upper) - self.to_z3(lower)
 
     def _translated(self, of: Term) -> z3.ExprRef:

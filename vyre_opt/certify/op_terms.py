@@ -263,7 +263,7 @@ def _popcount(t: DataType, a: Term) -> Term:
 
 
 def _first_bit(t: DataType, a: Term, bits: Sequence[int]) -> Term:
-    """How many of `bits` come before the first bit that is set; all of them for 0."""
+    """Number of `bits` before the first bit that is set; all of them for 0."""
     count = _number(len(bits), t)
     for before, bit in reversed([*enumerate(bits)]):
         count = z3.If(_bit(a, bit), _number(before, t), count)

@@ -237,7 +237,7 @@ class Point:
         return point
 
     def same_lane(self, name: str, shared: Sequence[Op], iterations: Mapping[Op, z3.ArithRef]) -> Point:
-        """This lane in the same iterations of the loops `shared`, and in `iterations` of the others.
+        """Point of the same lane in the same iterations of the loops `shared`, and in `iterations` of the others.
 
         Free values that do not change in the other loops are the same ones.
         """
@@ -576,7 +576,7 @@ def _shr(point: Point, op: Op) -> Integer | None:
 
 
 def _and(point: Point, op: Op) -> Integer | None:
-    """With 2^k - 1 a remainder, with -2^k what is left of it, with other constants bit by bit."""
+    """Bits of a value under a constant mask: a remainder for 2^k - 1, the rest of it for -2^k, bit by bit for others."""
     a, b = _operands(point, op)
     value, mask = (b, a) if a.low == a.high else (a, b)
     bits = op.result.type.bits or 1

@@ -70,7 +70,7 @@ class _Counted:
 
     @property
     def expected(self) -> Buffer:
-        """How the private buffer is to be declared."""
+        """Declaration that the private buffer must have."""
         return Buffer(self.private.name, self.shared.dtype, (self.count,), AccessMode.WORKGROUP)
 
     @property

@@ -41,7 +41,7 @@ PLACES = {"global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "nu
 
 @dataclass(frozen=True)
 class Regridded:
-    """How a launch runs over the grid `groups` along x: `factor` of its workgroups in each, `single` rounds of its loop."""
+    """Run of a launch over the grid `groups` along x: `factor` of its workgroups in each, `single` rounds of its loop."""
 
     launch: Launch
     program: Program

@@ -106,7 +106,7 @@ class _SideBySide:
         self.stores = {name: _Stores() for name in self.written}
         self.writes = 0
         self.loads: dict[Load, set[tuple[frozenset[tuple[Term, bool]], int]]] = {}
-        """Of the old program: the conditions of each, and the stops before it."""
+        """Loads of the old program, each with its conditions and the stops before it."""
         self.new_loads: dict[tuple[Load, frozenset[tuple[Term, bool]], int], Op] = {}
         self.stops = 0
         self.uniform: set[Term] = set()
@@ -554,7 +554,7 @@ class _SideBySide:
         return end(lower), end(upper), step if isinstance(step, int) else None
 
     def steps_at_once(self, was: Op, now: Op) -> int:
-        """How many iterations of the old loop one of the new loop is.  Raises Mismatch."""
+        """Number of iterations of the old loop that one of the new loop is.  Raises Mismatch."""
         *ends, step = self.bounds(self.old, was)
         *other_ends, other = self.bounds(self.new, now)
         if step is not None and other is not None:

@@ -38,7 +38,7 @@ from .view import Expression, ExpressionError, View, show
 __all__ = ["Prompt"]
 
 SHOWN_LINES = 5
-"""On each side of the line where it stands."""
+"""Lines shown on each side of the present one."""
 
 
 _ALIASES = {

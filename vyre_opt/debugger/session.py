@@ -287,7 +287,7 @@ class Session:
         self.frame: Frame | None = None
         self.op: Op | None = None
         self.storages: dict[str, Storage] = {}
-        """Of the launches up to here, by the names of the pipeline's buffers."""
+        """Storages of the launches up to here, by the names of the pipeline's buffers."""
         self._accesses: list[_Access] = []
         self._launched: dict[str, str] = {}
         """Workgroups and invocations of the last launch of each program, in words."""
@@ -534,7 +534,7 @@ class Session:
         return self._last_places[1]
 
     def depth(self, place: OpPlace) -> int:
-        """How many calls are around an op that is about to run."""
+        """Number of calls around an op that is about to run."""
         return self.calls + place.calls
 
     def pick(self, frame: Frame, condition: Condition | None) -> int | None:

@@ -46,7 +46,7 @@ MAX_COUNT = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class CallSyntax:
-    """How arguments are written, for messages; `{name}` and `{value}` are replaced.
+    """Form of arguments in messages; `{name}` and `{value}` are replaced.
 
     `give_*` tells how to pass an argument, the others refer to one that was passed.  `shape`: what stands between the
     extents of a length.

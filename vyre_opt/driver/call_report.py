@@ -1,4 +1,4 @@
-"""How well a call uses the machine: what each of its launches moves and computes, what limits it, and what became of it.
+"""Report of a call's use of the machine: the bytes and operations of each launch, its limit, and the decisions about it.
 
 @scale over 4 workgroups, k.vyre:12:3
   moves 8 kB: reads @x 4 kB; writes @y 4 kB
@@ -98,7 +98,7 @@ class LaunchReport:
         yield from (f"  {each}" for each in (self.lane, self.limited, *self.decided) if each)
 
     def speed_of(self, seconds: float) -> str:
-        """How well a run on this machine's CPU, which took so long, used it."""
+        """Use of this machine's CPU by a run of so many seconds."""
         copy = copy_speed(as_target(shared_dispatcher("cpu")), self.work.moved)
         timing = LaunchTiming(self.what, self.loc, seconds, self.work.moved, {}, None, copy)
         return str(timing)
@@ -128,7 +128,7 @@ class LaunchReport:
 
     @property
     def lane(self) -> str:
-        """How a lane moves its bytes; "" where lanes are those of vectors that the target's compiler makes."""
+        """Way in which a lane moves its bytes; "" where lanes are those of vectors that the target's compiler makes."""
         if not self.resident:
             return ""
         lane, several = self.work.lane, self.neighbours > 1
@@ -188,7 +188,7 @@ class LaunchTiming:
 
     @property
     def share(self) -> str:
-        """How near it comes to its limit: 1.00 is as fast as the machine goes; "" where nothing is known of that."""
+        """Nearness to the limit: 1.00 is as fast as the machine goes; "" on an unknown machine."""
         if self.machine is not None and self._limit is not None:
             return f"{self._limit.seconds / self.seconds:.2f} of the peak of {self.machine.name}"
         if not self.moved or self.copy is None:

@@ -1,4 +1,4 @@
-"""How fast a target copies: a program that copies an array, launched as any other, and timed as launches are.
+"""Speed of copies on a target: a program that copies an array, launched as any other, and timed as launches are.
 
 What a copy of as many bytes reaches is what a launch can hope for where memory is its limit: more than that shows only in
 caches.

@@ -320,7 +320,7 @@ class _Entry:
     def _grid(
         self, shapes: Mapping[str, tuple[int, ...]], number: int, rng: random.Random
     ) -> tuple[int, int, int] | None:
-        """For a program that leaves it open: for as many invocations as there are elements, or a small one."""
+        """Grid for a program that leaves it open: as many invocations as there are elements, or a small one."""
         if isinstance(self.item, Pipeline) or self.item.grid is not None:
             return None
         x, y, z = self.item.workgroup
@@ -371,7 +371,7 @@ def _other(array: Array) -> Array:
 
 
 def _differ(one: Result, other: Result) -> Any:
-    """For each element whether it differs in bits; NaNs do not."""
+    """Mask of the elements that differ in bits; NaNs do not."""
     (_, dtype, a), (_, _, b) = one, other
     if a.shape != b.shape:
         return np.ones(a.shape, np.bool_)

@@ -54,7 +54,7 @@ Inputs = Mapping[str, Any] | Sequence[Any]
 Grid = int | Sequence[int] | None
 MAX_LOADED = 64
 MAX_KEPT_BYTES = 1 << 30
-"""How many plans are kept, one for each set of lengths, and how much memory they may keep."""
+"""Limits of the kept plans, one for each set of lengths: their number, and the bytes that they keep."""
 
 ROUNDS, SECONDS = 21, 0.25
 """Runs of `time`, or as many as begin within so many seconds."""
@@ -78,15 +78,15 @@ class Executable(ABC):
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
         self.recorder: Recorder | None = None
-        """What keeps calls that fault; None where nobody asks for that."""
+        """Recorder of calls that fault; None where nobody asks for one."""
         self._scheduled: set[str] = set()
         """The programs that are those of named kernels."""
         self._passes_of_slices: PassPipeline | None = None
-        """What runs when lengths of rows are known."""
+        """Passes that run once lengths of rows are known."""
         self._lowers_on_ref = False
         """Whether a caller named the passes of slices, so that the interpreter runs what they make."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
-        """By what calls with like arguments have in common."""
+        """Bound calls by the facts that calls with like arguments share."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
         self._lock = Lock()
 
@@ -348,7 +348,7 @@ class Executable(ABC):
 
     @cached_property
     def rewrites(self) -> LaunchRewrites:
-        """What puts launches into their best forms."""
+        """Rewrites of launches into their best forms."""
         import_module("vyre_opt.driver.launch_rewrites")
         from .launch_rewrites import LaunchRewrites
 
@@ -412,7 +412,7 @@ class Executable(ABC):
         return tuple([words[name] for name in self.shape_params]) if words else ()
 
     def _where(self, buffer: Buffer) -> str:
-        """How messages about the argument for a buffer begin."""
+        """Beginning of messages about the argument for a buffer."""
         binding = "" if buffer.binding is None else f" (binding {buffer.binding})"
         return f"{self.signature.title}: input for @{buffer.name}{binding}"
 

@@ -51,7 +51,7 @@ class InPlace:
         self._positions, self._scalars = positions, scalars
         self._is_plain = not scalars and list(positions) == list(range(len(positions)))
         self._executables: dict[str, Executable] = {}
-        """By the name of a target; "" for the dispatcher `target`, which need have no hash."""
+        """Executables by the name of a target; "" for the dispatcher `target`, which need have no hash."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         self._latest: tuple[Grid, Callable[..., bool], BoundCall] | None = None
         """The latest call on tensors, and what tells whether another is like it: most are, and this is faster than a key."""

@@ -46,7 +46,7 @@ class PipelineExecutable(Executable):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.signature = Signature.of(self.pipeline)
-        """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
+        """Signature for callers, taken before passes run, which may change buffers inside the pipeline."""
         self._written: tuple[Module, Passes] | None = None
         """The module before its passes, and these, where they may do more if they know which lengths are equal."""
         self._variants: dict[object, PipelineExecutable] = {}

@@ -65,7 +65,7 @@ class PlannedFunction:
         """The latest call on tensors: its dispatcher, its options, and what tells whether another is like it."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded, Dispatcher]] = OrderedDict()
         self._calls: OrderedDict[Any, tuple[Call | _Prepared, Dispatcher]] = OrderedDict()
-        """What calls come to, by the types of their operands, for arrays that no plan fits, too.
+        """Planned calls by the types of their operands, for arrays that no plan fits, too.
 
         A dispatcher need have no hash, so it is in these keys by its id, and kept in the values while that stands for it.
         """
@@ -189,9 +189,9 @@ class CodeChoice:
 
     def __init__(self) -> None:
         self._given: Counter[tuple[str | DataType, ...]] = Counter()
-        """By the target and the types of the buffers: to how many lengths code was given at once."""
+        """Number of lengths that were given code at once, by the target and the types of the buffers."""
         self._calls: OrderedDict[Program, int] = OrderedDict()
-        """How often a length came, by the program that would be its own; -1 for one that has its code."""
+        """Number of calls of a length, by the program that would be its own; -1 for one that has its code."""
         self._last: Program | None = None
         self._in_a_row = 0
 

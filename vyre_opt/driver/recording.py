@@ -63,7 +63,7 @@ class RecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """How to repeat a call, in the words of vyre-run, and the fault that it had.
+    """Record of a call in the words of vyre-run, and of its fault.
 
     `inputs`: the names of the buffers whose contents are `inputs/0.npy` and so on; `lengths`: the extents of the other buffers; `params`: as the language writes them.
     `place`: `file:line:column` of the op.  `workgroup`, `local`: of the invocation, if one is known.

@@ -40,7 +40,7 @@ class SliceLengths:
         self._of_launches: dict[Program, dict[object, Program]] = {}
         """The same whose rows several workgroups share."""
         self._untaken: Counter[Program] = Counter()
-        """How often a GPU did not take one: a single call may fault, or all may."""
+        """Number of times that a GPU refused each program: a single call may fault, or all may."""
 
     def of(self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str) -> Program | None:
         """A program of the module for a launch over a grid, whose buffers have such shapes; None for one without slices.

@@ -164,7 +164,7 @@ def _planned_for(text: Any) -> Any:
 
 
 def _padding(text: Any, dispatcher: DispatcherLike | None) -> int:
-    """How many `=` a base64 text ends in."""
+    """Number of `=` at the end of a base64 text."""
     if isinstance(text, str):
         return _padding_of(text[-2:].encode())
     if isinstance(text, (bytes, bytearray)):

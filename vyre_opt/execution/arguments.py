@@ -52,7 +52,7 @@ def _bound(
 
 
 def _why(value: Any, param: Param, error: Exception) -> str:
-    """What is wrong with the number that a call passes, and what to pass."""
+    """Mistake in the number that a call passes, and the remedy."""
     from ..execution.arrays import number_of
 
     name, dtype = param.name, param.dtype
@@ -77,7 +77,7 @@ _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
 
 
 def encoder_of(owner: str, param: Param) -> Encoder:
-    """What makes a word of a number.  Raises BadInputs for what the type does not hold."""
+    """Encoder of a number as a word.  Raises BadInputs for a number that the type does not hold."""
     from .arrays import encode_spec
     from .dispatcher import BadInputs
     from .params import word

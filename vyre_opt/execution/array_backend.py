@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 NOT_CONTIGUOUS = "is not contiguous; pass a contiguous copy, and copy what is written back after the call"
-"""What is said of an array that is used in place."""
+"""Words of an error about an array that is used in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class ArrayBackend(Protocol):
         """See `Watch.allocate`."""
 
     def access(self, operands: Sequence[Operand]) -> ArrayAccess:
-        """What planned calls on such arrays do with them."""
+        """Operations of planned calls on such arrays."""
 
     def is_lasting(self, operands: Sequence[Operand]) -> bool:
         """Whether later arrays like the operands' owners can be taken without a look at more than their signatures."""

@@ -38,7 +38,7 @@ class _Watched:
         return self._loaded.watched(self._watch, stream, words)
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
-        """With the times of the observer that it has, or those that another wants."""
+        """Run with the times of the observer that it has, or those that another wants."""
         if self._watch.times is None:
             watch = replace(self._watch, times=watch.times, apart=watch.apart)
         else:
@@ -90,16 +90,16 @@ class BoundCall:
     ) -> None:
         self.is_lasting = is_lasting
         self.is_like: Callable[..., bool] | Literal[False] | None = None
-        """What tells that arrays are like those of this call; False where nothing does, None where nobody has looked."""
+        """Test whether arrays are like those of this call; False where there is none, None before the first look."""
         self.loaded = loaded
         self._access, self._count = backend.access(operands), len(results)
         self._written, self._strided = call.written, strided
         self._call, self._target = call, as_target(backend.dispatcher)
         self._bytes = [backend.span(operand)[1] for operand in operands]
         self._makers = [backend.maker_of(result) for result in results]
-        """For the results, and for the pieces, which are one array."""
+        """Makers of the results, and of the pieces, which are one array."""
         self._addresses = [backend.address_of(array) for array in (*(o.owner for o in operands), *results)]
-        """For the operands, the results and the pieces."""
+        """Addresses of the operands, the results and the pieces."""
         if loaded.piece_bytes:
             self._makers.append(backend.bytes_maker(loaded.piece_bytes))
             self._addresses.append(self._addresses[0])

@@ -37,24 +37,24 @@ from .limits import LimitError, Limits
 __all__ = ["ChildProcess"]
 
 START_SECONDS = 60.0
-"""For the child to load."""
+"""Seconds for the child to load."""
 
 END_SECONDS = 10.0
-"""For a child to end that has closed its pipe."""
+"""Seconds for a child to end after it has closed its pipe."""
 
 POLL_SECONDS = 3600.0
 """The longest wait at once, since the system counts its milliseconds in 32 bits."""
 
 TAIL_BYTES = 4096
-"""How much of the child's stderr is kept, to tell why it ended."""
+"""Bytes of the child's stderr that are kept, to tell why it ended."""
 
 READ_BYTES = 1 << 16
 
 _SHORT_OF_MEMORY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
-"""How a process may end that gets no memory, and does not say so."""
+"""Signals that end a process which gets no memory, and does not say so."""
 
 _OUT_OF_MEMORY = (b"out of memory", b"bad_alloc", b"Cannot allocate memory", b"MemoryError")
-"""What LLVM, C++, C libraries and Python say of that."""
+"""Messages of LLVM, C++, C libraries and Python about missing memory."""
 
 # -P: the current folder is not searched for modules, unless this process searches it
 _START = (
@@ -218,7 +218,7 @@ class ChildProcess:
                 return
 
     def _seconds_left(self) -> float:
-        """Until the deadline.  Raises LimitError after it."""
+        """Seconds until the deadline.  Raises LimitError after it."""
         if self._deadline is None:
             return POLL_SECONDS
         left = self._deadline - time.monotonic()

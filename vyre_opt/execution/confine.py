@@ -1,4 +1,4 @@
-"""What a child process that has limits does to itself before it reads a request, and how it talks to its parent.
+"""Limits that a child process puts on itself before it reads a request, and its talk with the parent.
 
 A request is one pickled value whose arrays follow as raw bytes; the parent is trusted.  An answer is a sequence of
 frames, which the parent does not trust (see `child_process`):
@@ -28,7 +28,7 @@ __all__ = ["FRAME", "REQUEST", "Parent", "confine"]
 
 FRAME = struct.Struct("<cQ")
 REQUEST = struct.Struct("<Q")
-"""Of the number of parts of a request, and of the length of each; the first part is the pickle."""
+"""Format of the number of parts of a request, and of the length of each; the first part is the pickle."""
 
 DEFAULT_STACK = 8 << 20
 

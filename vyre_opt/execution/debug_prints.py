@@ -1,4 +1,4 @@
-"""What programs print: lines in the order of workgroups, of invocations in one, and of an invocation's prints.
+"""Prints of programs: lines in the order of workgroups, of invocations in one, and of an invocation's prints.
 
     ref        logs prints as it runs them           \
     cpu, cuda  read records that the program stored  -- `PrintedLines` --deliver--> the handler, by default print()
@@ -52,7 +52,7 @@ def hand_over(lines: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLines:
-    """What a launch of `program` printed: `lines`, in order, of `count` prints in all."""
+    """Prints of a launch of `program`: `lines`, in order, of `count` prints in all."""
 
     program: str
     lines: Sequence[str]

@@ -136,7 +136,7 @@ class Scratch:
 
 
 class Dispatcher(Protocol):
-    """What every backend offers.  `name` is the target's.
+    """Protocol of every backend.  `name` is the target's.
 
     Those of this project are also `Target`s (see `vyre_opt.execution.target`).
     """

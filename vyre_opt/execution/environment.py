@@ -1,4 +1,4 @@
-"""What the environment says of all calls of a process: the target of those that name none, and what is checked.
+"""Environment variables for all calls of a process: the target of those that name none, and the checks.
 
     VYRE_TARGET=ref                      ref, cpu or cuda, for arrays in main memory; cpu without it
     VYRE_CHECK=bounds,race,uninit,nan    some of them, or all
@@ -21,7 +21,7 @@ __all__ = ["checks_of_environment", "chosen_target", "default_target", "passes_o
 CHECK = "VYRE_CHECK"
 
 _told: set[tuple[str, str]] = set()
-"""Of targets and checks, those about which a warning was given."""
+"""Targets and checks about which a warning was given."""
 
 
 def default_target() -> str:
@@ -32,7 +32,7 @@ def default_target() -> str:
 
 
 def checks_of_environment() -> frozenset[str]:
-    """What VYRE_CHECK asks for.  Raises BadInputs for a word that is no check."""
+    """Checks that VYRE_CHECK asks for.  Raises BadInputs for a word that is no check."""
     named = value_of(CHECK)
     return frozenset(named.replace(",", " ").split()) if named else frozenset()
 

@@ -47,7 +47,7 @@ class CheckedCall:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a bound buffer asks of the argument for it.
+    """Requirements of a bound buffer on its argument.
 
     `where`: how messages begin.  `stored`: the type of its scalars.  `why_read`: why the contents are
     needed, empty if they are not.  `owner`: what declares the buffer, a program or a pipeline.
@@ -159,7 +159,7 @@ def is_count(value: Any) -> bool:
 
 
 def input_name(program: Program, buffer: Buffer) -> str:
-    """How a message about the input for a buffer begins."""
+    """Beginning of a message about the input for a buffer."""
     return f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
 
 

@@ -32,7 +32,7 @@ _UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 
 
 class LimitError(BackendError, CallerError):
-    """What a limit does not allow.  `limit` is its name, `value` its value; the message begins with both."""
+    """Error for the breach of a limit.  `limit` is its name, `value` its value; the message begins with both."""
 
     def __init__(self, limit: str, value: Any, what: str) -> None:
         super().__init__(f"{limit}={_spell(value, limit)}: {what}")
@@ -46,7 +46,7 @@ class LimitError(BackendError, CallerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a child process may take to parse, verify, transform, compile and run; None is no limit.
+    """Limits of a child process that parses, verifies, transforms, compiles and runs; None is no limit.
 
     `time`: seconds of wall clock, for `compile` and for each call, each by itself.  `memory`: bytes of address
     space beyond what the process has when it is ready, inputs and outputs included.  `input`: bytes of the text, of all

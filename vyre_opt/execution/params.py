@@ -101,7 +101,7 @@ def param_words(
 
 
 def launch_words(launch: Launch, program: Program) -> tuple[int | str, ...]:
-    """For each param of a launch's program, in the order of the names, its word, or the pipeline's param with its value."""
+    """Word, or pipeline's param with its value, of each param of a launch's program, in the order of the names."""
     result: list[int | str] = []
     for name, param in sorted(program.params.items()):
         value = launch.params.get(name)

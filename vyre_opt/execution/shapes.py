@@ -123,7 +123,7 @@ def _kind(argument: Any) -> str:
 
 
 def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
-    """How to reshape a flat array, where its elements make up whole rows."""
+    """Remedy for a flat array whose elements make up whole rows: a reshape."""
     if len(shape) != 1:
         return f"; reshape it to {buffer.dimensions} dimensions" if len(shape) != buffer.dimensions else ""
     inner = list(buffer.shape[1:])

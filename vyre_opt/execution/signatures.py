@@ -1,4 +1,4 @@
-"""What a call depends on of an array, as a key: its type, shape, layout and where it is, but not its contents.
+"""Signature of an array as a key of calls: its type, shape, layout and place, but not its contents.
 
 Calls whose arrays have equal signatures need the same checks, code and memory, so they share a plan.
 """
@@ -81,7 +81,7 @@ _LIBRARIES = (*_BY_LIBRARY, "pycuda")
 
 
 class _Signatures(dict[type, Callable[[Any], Hashable]]):
-    """By the type of an array; a KeyError for types whose arrays have no signature."""
+    """Signature functions by the type of an array; a KeyError for types whose arrays have none."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Hashable]:
         # numpy.ma, numpy.matrix and NumPy's scalars are no plain arrays

@@ -1,4 +1,4 @@
-"""What the compiler asks of a dispatcher of its own, and what stands for that where a dispatcher is the caller's."""
+"""Protocol of the compiler's own dispatchers, and a stand-in for a dispatcher of the caller's."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Target(ABC):
 
     @property
     def architecture(self) -> str:
-        """Of the GPU, such as sm_90; "" for other targets, and on a machine without one."""
+        """Architecture of the GPU, such as sm_90; "" for other targets, and on a machine without one."""
         return ""
 
     @property
@@ -78,7 +78,7 @@ class Target(ABC):
 
     @property
     def schedules(self) -> str:
-        """What schedules are chosen by: the architecture of a GPU, or the name."""
+        """Key of schedules: the architecture of a GPU, or the name."""
         return self.architecture or self.name
 
     @property
@@ -88,7 +88,7 @@ class Target(ABC):
 
     @cached_property
     def compilations(self) -> deque[Compilation]:
-        """What was compiled or found in the cache, in order; who reads it may empty it."""
+        """Compilations, and codes found in the cache, in order; a reader may empty it."""
         return deque()
 
     def at_level(self, level: int) -> Dispatcher:

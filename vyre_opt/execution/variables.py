@@ -21,7 +21,7 @@ CHECKS = {
     "uninit": ("ref",),
     "nan": ("ref",),
 }
-"""What may be checked, and the targets that do.  ref always checks all but `nan`, and every target checks bounds."""
+"""Checks, and the targets that make them.  ref always checks all but `nan`, and every target checks bounds."""
 
 
 class BadVariable(BadInputs):

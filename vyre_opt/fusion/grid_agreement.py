@@ -205,8 +205,8 @@ def _beside(cause: Refusal, why: Refusal | None) -> Refusal | None:
 
 
 def _factors(forms: Sequence[Form], factors: Sequence[int], split: int) -> list[int] | None:
-    """How many workgroups of each launch one of the whole runs, so that it accesses as many elements of the first
-    buffer that launches of both sides share; `factors`: within the sides, whose first is `split` long."""
+    """Number of workgroups of each launch that one of the whole runs, so that it accesses as many elements of the first
+    buffer that launches of both sides share; `factors`: the same within the sides, whose first is `split` long."""
     for i, j in _nearest(split, len(forms)):
         for name, stride in forms[i].strides.items():
             other = forms[j].strides.get(name)

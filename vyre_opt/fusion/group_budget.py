@@ -42,7 +42,7 @@ def check_each_fits(
 def earliest_starts(
     stages: Sequence[StageMemory], sizes: Sequence[int], budget: int, may_join: Callable[[int, int], bool]
 ) -> list[int]:
-    """For each stage, the first stage of the longest group that ends with it.
+    """First stage of the longest group that ends with each stage.
 
     `may_join(first, last)`: whether stage `last` may follow in the group of `first` to `last - 1`; if so,
     it must be able to join any tail of it.  It is called at most 2 n times.  A stage that does not fit

@@ -1,4 +1,4 @@
-"""How many workgroups a launch had along an axis, for a program that does its work over another grid: a param, or computed."""
+"""Number of workgroups that a launch had along an axis, for a program that does its work over another grid: a param, or computed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 HALOS = ("never", "cheap", "always")
-"""When a launch computes again what it reads of its neighbours."""
+"""Condition under which a launch computes again the elements that it reads of its neighbours."""
 
 
 @dataclass(eq=False, slots=True)

@@ -51,7 +51,7 @@ class LaunchOrder:
 
     def __init__(self) -> None:
         self.lengths: Mapping[str, int | None] = {}
-        """Of the pipeline's buffers, see ir/grids.py."""
+        """Lengths of the pipeline's buffers, see ir/grids.py."""
         self._cannot_fault: dict[tuple[Program, Grid, tuple[Shape, ...]], bool] = {}
         self._prints: dict[Program, bool] = {}
 

@@ -33,7 +33,7 @@ __all__ = ["Regrid", "regrid", "regrid_refusal"]
 
 @dataclass(frozen=True, slots=True)
 class Regrid:
-    """How a launch runs over another grid than its own.
+    """Run of a launch over another grid than its own.
 
     `factor`: how many of its workgroups each of the grid runs, one after the other.  `extent`: how many it has along x,
     over the lengths of the pipeline's buffers.  `single`: its loops over all elements by `global_size` have one round.

@@ -19,7 +19,7 @@ class RemarkSink(Protocol):
 
 
 class Silent:
-    """For a rewrite that nobody asks about."""
+    """Sink for a rewrite that nobody asks about."""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
 

@@ -41,7 +41,7 @@ class DenseAutomaton:
 
     @property
     def warmup(self) -> int:
-        """How many bytes before an index a walk from the root must see, to be in the right state after it."""
+        """Number of bytes before an index that a walk from the root must see, to be in the right state after it."""
         return max(0, self.longest - 1)
 
     @property

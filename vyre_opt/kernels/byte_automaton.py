@@ -54,7 +54,7 @@ class Automaton:
 
     @cached_property
     def num_shown(self) -> Array:
-        """How many matches each accepting state shows, i64; at least one."""
+        """Number of matches that each accepting state shows, i64; at least one."""
         return np.diff(self.accept_offsets.astype(np.int64))
 
     @cached_property
@@ -63,7 +63,7 @@ class Automaton:
         return len(self.accept_patterns) == len(self.num_shown)
 
     def accepted(self, states: Array) -> tuple[Array, Array]:
-        """What accepting `states` show: index into `states`, and pattern, of each match."""
+        """Matches that accepting `states` show: index into `states`, and pattern, of each."""
         sets = states.astype(np.int64) - self.first_accepting
         counts = self.num_shown[sets]
         at = concatenated_ranges(self.accept_offsets.astype(np.int64)[sets], counts)

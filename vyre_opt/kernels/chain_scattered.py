@@ -73,7 +73,7 @@ class ScatterSchedule:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a core of `rows` by `columns` lies over so many workgroups and lanes."""
+    """Layout of a core of `rows` by `columns` over so many workgroups and lanes."""
 
     rows: int
     columns: int

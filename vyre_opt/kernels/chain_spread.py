@@ -50,7 +50,7 @@ WELL_HELD = 40  # with less, more subgroups add up their sums; with several vect
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """How cores of `rows` by `columns` lie over the lanes of all workgroups; see above."""
+    """Layout of cores of `rows` by `columns` over the lanes of all workgroups; see above."""
 
     rows: int
     columns: int

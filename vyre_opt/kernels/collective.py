@@ -169,7 +169,7 @@ def draw_number(b: Builder, is_first: Value, ticket: Buffer, slot: Buffer) -> Va
 
 
 def claimed_slots(b: Builder, wants: Sequence[Value], counter: Buffer) -> Iterator[Value]:
-    """For each of `wants`, bools, the slot of a list that this lane may fill where it holds.
+    """Slot of a list that this lane may fill, for each of `wants`, bools, where it holds.
 
     The lanes of a subgroup get theirs by one atomic addition to element 0 of `counter`.  The ops for a slot are emitted
     when it is asked for.

@@ -42,7 +42,7 @@ def fill_schedule(
     program: Program | None = None,
     lengths: Mapping[str, Extent | None] | None = None,
 ) -> FillSchedule:
-    """How a buffer of a pipeline is filled.
+    """Fill of a buffer of a pipeline.
 
     `user`: a launch that takes the buffer next, of a `program`: the schedule is like its own, so that launch_fusion may join
     the two.  `lengths`: of the pipeline's buffers, by their sizes (see `lengths_by_size`).

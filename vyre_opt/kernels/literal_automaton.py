@@ -25,7 +25,7 @@ __all__ = ["MAX_SHOWN_MATCHES", "LimitExceeded", "literal_automaton"]
 Array = np.ndarray[Any, Any]
 
 MAX_SHOWN_MATCHES = 1 << 26
-"""Of all accepting states together: a, aa, aaa, ... all end where the longest does, which makes n * n / 2."""
+"""Most matches of all accepting states together: a, aa, aaa, ... all end where the longest does, which makes n * n / 2."""
 
 
 class LimitExceeded(ValueError):

@@ -59,7 +59,7 @@ PANELS = MatmulSchedule(rows_per_thread=6, columns_per_thread=2, block_m=192, bl
 FEW_ROWS = MatmulSchedule(rows_per_thread=4, columns_per_thread=3, block_m=16, block_k=0)
 FEW_COLUMNS = MatmulSchedule(rows_per_thread=12, columns_per_thread=1, block_m=192, block_k=0)
 DOTS = MatmulSchedule(lanes_n=1, rows_per_thread=6, columns_per_thread=1, block_m=192, block_k=0)
-"""For a CPU; the sums take 24 registers of 512 bits.
+"""Schedule for a CPU; the sums take 24 registers of 512 bits.
 
 A core of an EPYC with AVX-512 does 100 GFLOP/s by panels of 1024 columns; of 16 rows 105 where they are not copied,
 and 80 where they are; of a single column 15 by dots, 3 by lanes of which the others idle.
@@ -80,7 +80,7 @@ F64_CHOICES = (
     Choice(gpu_tiles(32, 32, 16, 4, 2), 0.7),
     Choice(gpu_tiles(32, 16, 32, 2, 2), 0.4),
 )
-"""For a GPU, with sums of f32, and of f64, which take two registers each.
+"""Schedule for a GPU, with sums of f32, and of f64, which take two registers each.
 
 Of f32 an H100 (SXM, 1,980 MHz; 2026-11-28) makes 48.5 TFLOP/s by the first, with 8 blocks a multiprocessor and a depth of 2,048; the
 rates are shares of that, with 8 blocks and with 1.  Those of f64 are not measured.

@@ -47,7 +47,7 @@ LEAST_SPLIT = 4  # turns a lane, from which on to share a row is faster, althoug
 
 @dataclass(frozen=True)
 class MatvecSchedule:
-    """How rows are distributed over lanes, see the module.
+    """Distribution of rows over lanes, see the module.
 
     `rows`: of a workgroup at a time.  `unroll`: loads of a row that a lane has in flight together.
     `lanes`: that share a row, a power of two up to 32, or a multiple of 32; 32 in the plain form.
@@ -140,7 +140,7 @@ def _gpu_schedule(columns: int, rows: int, owns_grid: bool, multiprocessors: int
 
 
 def _short_rows(columns: int, rows: int, vector: int, wanted: int) -> MatvecSchedule:
-    """For rows of one turn of 32 lanes or fewer: several at once, if there are many."""
+    """Schedule for rows of one turn of 32 lanes or fewer: several at once, if there are many."""
     vectors = columns // vector
     lanes = min(SUBGROUP, power_above(vectors))
     unroll = power_above(-(-vectors // lanes))
@@ -151,7 +151,7 @@ def _short_rows(columns: int, rows: int, vector: int, wanted: int) -> MatvecSche
 
 
 def _shared_rows(columns: int, rows: int, vector: int, multiprocessors: int) -> MatvecSchedule:
-    """For few and long rows: several at once, if they are a multiple of that, by workgroups that share them."""
+    """Schedule for few and long rows: several at once, if they are a multiple of that, by workgroups that share them."""
     rows_per_thread = next(n for n in (MOST_ROWS, 2, 1) if rows % n == 0)
     unroll = max(1, IN_FLIGHT // (vector * rows_per_thread))
     workgroups = multiprocessors * RESIDENT // LANES * rows_per_thread // rows

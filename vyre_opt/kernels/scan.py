@@ -286,7 +286,7 @@ class _ScanTwice(_TileScan):
     """Emits the scan of a tile of one subgroup, which is read twice."""
 
     def chunked(self) -> None:
-        """With one workgroup no other waits for the sum of a tile, so the whole of @x is one tile, read once."""
+        """Scan by one workgroup: no other waits for the sum of a tile, so the whole of @x is one tile, read once."""
         b = self.b
         with b.if_(b.eq(b.workgroup_id("x"), 0)):
             self.begin(b.const(0, DataType.U32), self.count)
@@ -300,7 +300,7 @@ class _ScanTwice(_TileScan):
         self.rest = b.add(start, b.add(self.whole, self.lane))
 
     def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
-        """Only the sum of the tile; `write` reads the elements again."""
+        """Sum of the tile alone; `write` reads the elements again."""
         b = self.b
         self.begin(start, b.min(b.sub(self.count, start), self.schedule.tile))
         nothing = b.const(0, self.dtype)

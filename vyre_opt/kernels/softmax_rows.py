@@ -104,7 +104,7 @@ def softmax(
 
 Carried = Sequence[Value]
 Spots = Sequence[tuple[Value, Value | None]]
-"""For each vector of a lane: its index in @x, and whether it is in the row (None: it always is)."""
+"""Index in @x of each vector of a lane, and whether it is in the row (None: it always is)."""
 
 
 class _Softmax:

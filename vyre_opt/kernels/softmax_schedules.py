@@ -46,7 +46,7 @@ MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
 @dataclass(frozen=True)
 class SoftmaxSchedule:
-    """How rows are distributed over lanes.
+    """Distribution of rows over lanes.
 
     `lanes`: that share a row, a power of two up to 32, or a multiple of 32.
     `rows`: of a workgroup; 1 for more than 32 lanes.
@@ -133,7 +133,7 @@ def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
 def _gpu_schedule(
     columns: int, dtype: DataType, target: str, rows: int | None, multiprocessors: int
 ) -> SoftmaxSchedule:
-    """For a GPU, or a target that is not known."""
+    """Schedule for a GPU, or an unknown target."""
     size = dtype.size_bytes or 4
     vector = widest = 16 // size
     while columns % vector:
@@ -194,7 +194,7 @@ def _gpu_schedule(
 
 
 def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int | None) -> SoftmaxSchedule:
-    """For rows that a subgroup or less of it holds."""
+    """Schedule for rows that a subgroup or less of it holds."""
     vectors = columns // vector
     if is_gpu(target) and vectors == 1:
         return SoftmaxSchedule(1, 256, vector, rows_per_thread=4 if vector * size <= 8 else 2)
@@ -213,7 +213,7 @@ def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int
 def _in_shared_schedule(
     vectors: int, vector: int, size: int, peeled: bool, multiprocessors: int
 ) -> SoftmaxSchedule | None:
-    """For many rows of which a multiprocessor holds one at a time in registers: in workgroup memory, as loaded, they take
+    """Schedule for many rows of which a multiprocessor holds one at a time in registers: in workgroup memory, as loaded, they take
     half the place, so that some load while others store.  None where a GPU may have too little of it.
 
     Rows of 22,528 bf16 take 0.78 of the time on an H200, of 32,768 0.91.
@@ -238,7 +238,7 @@ def _resident(lanes: int, values: int, idle: int) -> int:
 
 
 def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSchedule:
-    """For short rows of which no load of 16 bytes is aligned."""
+    """Schedule for short rows of which no load of 16 bytes is aligned."""
     if rows >= TRANSPOSED_ROWS:
         return SoftmaxSchedule(1, 256 if vectors * vector <= 4 else 128, 16 // size, transposed=True)
     lanes = min(SUBGROUP, max(2, power_above(vectors)) // 2)
@@ -246,7 +246,7 @@ def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSch
 
 
 def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
-    """For so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
+    """Schedule for so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
 
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
@@ -270,7 +270,7 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
 def _split_schedule(
     columns: int, vector: int, size: int, rows: int, peeled: bool, multiprocessors: int
 ) -> SoftmaxSchedule | None:
-    """For rows too wide for a workgroup's registers, or too few for a GPU: 128 bytes a lane, or fewer.
+    """Schedule for rows too wide for a workgroup's registers, or too few for a GPU: 128 bytes a lane, or fewer.
 
     Small workgroups, so that some load and store while others wait.  None where too few of them run at once: of each
     stream at work one row may hold some that wait for others of it, so the GPU should hold many rows.

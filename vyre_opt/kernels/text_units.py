@@ -91,7 +91,7 @@ def values_by_table(table: Buffer) -> Values:
 
 
 def looked_up(b: Builder, words: Value, table: Buffer) -> list[Value]:
-    """For each character of `words`, four in a u32, what the table has, of its type."""
+    """Entry of the table for each character of `words`, four in a u32, of the table's type."""
     octets = elements(b, b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes)))
     return [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
 

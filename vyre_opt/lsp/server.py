@@ -76,7 +76,7 @@ class _Server(LanguageServer):
         self.slow_worker = DaemonExecutor("passes")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Only in the log: what is wrong with a request is in its answer."""
+        """Write to the log alone: the answer says the mistake of a request."""
         logging.getLogger(__name__).error("%s", error)
 
     async def take(self, raw: bytes | None, most: int) -> None:

@@ -82,7 +82,7 @@ def exp(x: Real) -> Real:
 
 
 def exp2(x: Real) -> Real:
-    """Without a second word of the argument: x - n is exact."""
+    """Exponential without a second word of the argument: x - n is exact."""
     within = clamped(x, *_exponents(x.format))
     n = within.round()
     f = within - n

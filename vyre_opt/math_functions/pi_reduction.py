@@ -28,7 +28,7 @@ def limit(format: Format) -> float:
 
 
 def reduced(x: Real) -> Reduced:
-    """For |x| <= limit.  The second word may be as large as 2^(2 - precision / 2) times the first."""
+    """Remainder for |x| <= limit.  The second word may be as large as 2^(2 - precision / 2) times the first."""
     first, second, third = words(PI / 2, 3, x.format)
     n = rounded_product(x, float(2 / PI))
     # exact: the difference is a multiple of first's last place and below 1
@@ -40,7 +40,7 @@ def reduced(x: Real) -> Reduced:
 
 
 def reduced_large(x: Real) -> Reduced:
-    """For limit < |x| < infinity; of the sign of x."""
+    """Remainder for limit < |x| < infinity, with the sign of x."""
     format, magnitude = x.format, abs(x).bits()
     fraction_bits = format.fraction_bits
     significand = (magnitude & ((1 << fraction_bits) - 1)) | (1 << fraction_bits)

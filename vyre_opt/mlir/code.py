@@ -189,7 +189,7 @@ _UNSIGNED = ("ult", "ule", "ugt", "uge")
 
 
 def suffix(kind: str) -> str:
-    """How LLVM's intrinsics are named for a type of MLIR: f32, v4f32."""
+    """Suffix of LLVM's intrinsics for a type of MLIR: f32, v4f32."""
     if not kind.startswith("vector<"):
         return kind
     lanes, _, element = kind.removeprefix("vector<").removesuffix(">").partition("x")

@@ -1,4 +1,4 @@
-"""How MLIR spells types, constants and names of ours.
+"""Spelling of our types, constants and names in MLIR.
 
 MLIR's integers have no sign, so a u32 and an i32 are both i32.  A bool is an i1 as a value and an i8, 0 or 1, in memory.
 """

@@ -52,7 +52,7 @@ class _Inliner(Walker):
         self.sizes: dict[str, int] = {}
         """Function whose own calls have been inlined -> its number of ops."""
         self.heights: dict[str, int] = {}
-        """Such a function -> the levels that its blocks nest."""
+        """Nesting levels of the blocks of such a function, by the function."""
         self.inlined: set[str] = set()
         self.height = 0
         self.depth = 1

@@ -32,7 +32,7 @@ class LowerSlicesOptions:
         self.chosen(SliceSchedule())
 
     def machine(self, machine: SliceMachine) -> SliceMachine:
-        """For which the best schedule is chosen."""
+        """Machine for which the best schedule is chosen."""
         return machine if self.units == BEST else replace(machine, units=self.units)
 
     def chosen(self, best: SliceSchedule) -> SliceSchedule:

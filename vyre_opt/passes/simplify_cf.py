@@ -85,7 +85,7 @@ class _IfMerger:
         _, self.by_op = summarize(program.body)
         self.written = {b.name for b in program.buffers.values() if b.access is not AccessMode.READ}
         self.numbers: dict[Op, int] = {}
-        """Of the ops, in program order before the pass; empty as long as none has changed."""
+        """Numbers of the ops, in program order before the pass; empty as long as none has changed."""
         self.merged = 0
 
     def merge_in(self, block: Block) -> None:

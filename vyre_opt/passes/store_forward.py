@@ -130,7 +130,7 @@ class _Forwarder(Walker):
         self.sums: dict[Value, tuple[Value, int]] = {}
         """Index -> (value, constant) whose sum it is."""
         self.numbers: dict[Op, int] = {}
-        """Of the ops so far, in program order before the pass."""
+        """Numbers of the ops so far, in program order before the pass."""
         self.program_name = program.name
         self.known: dict[str, _Elements[_KnownValue]] = {}
         """Buffer -> the elements whose values are known at this place of the block."""

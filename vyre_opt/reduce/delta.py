@@ -24,7 +24,7 @@ class Variant(Protocol):
     def count(self) -> int: ...
 
     def without(self, start: int, stop: int) -> Self | None:
-        """Without a range of parts; None if there is no such text."""
+        """Text without a range of parts; None if there is no such text."""
 
 
 V = TypeVar("V", bound=Variant)

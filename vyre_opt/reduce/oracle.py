@@ -29,7 +29,7 @@ class RunningTest(Protocol):
 class InterestingnessTest(Protocol):
     @property
     def jobs(self) -> int:
-        """How many trials may run at a time."""
+        """Number of trials that may run at a time."""
 
     def start(self, text: str) -> RunningTest: ...
 

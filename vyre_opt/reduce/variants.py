@@ -51,7 +51,7 @@ class ModuleVariant:
         return selection.count
 
     def without(self, start: int, stop: int) -> ModuleVariant | None:
-        """Without the features of these numbers; None if that does not verify."""
+        """Module without the features of these numbers; None if it does not verify."""
         module = copy_module(self.module)
         self.delta_pass(module, Selection(start, stop))
         if any(diagnostic.severity == "error" for diagnostic in verify(module)):

@@ -1,4 +1,4 @@
-"""How programs run best on what runs them: the same results, with more bytes on their way at a time.
+"""Best forms of programs for the machine that runs them: the same results, with more bytes in flight.
 
 access_vectors   accesses of neighbouring elements as one of a vector
 batched_loads    loops that load for several iterations at once

@@ -1,4 +1,4 @@
-"""How many instructions of a GPU an invocation computes floats with, about, by the codes of the functions that it calls.
+"""Estimate of the instructions with which an invocation computes floats on a GPU, by the codes of the functions that it calls.
 
 Integers are left out: most are indices, much of which is one for neighbours.
 """

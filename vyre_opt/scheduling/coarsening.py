@@ -151,7 +151,7 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
 
 
 def _ops(block: Block, by: int) -> tuple[int, int]:
-    """How many ops a block has, and how many there are at most of so many neighbours, which may part at each `if`."""
+    """Number of ops of a block, and the most ops of so many neighbours, which may part at each `if`."""
     count = most = 0
     for op in block.ops:
         inner = [_ops(region, by) for region in op.regions]

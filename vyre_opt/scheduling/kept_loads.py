@@ -109,8 +109,8 @@ def keep_loads(
 def trips(
     program: Program, found: Sequence[Row], shapes: Mapping[str, Shape] | None = None
 ) -> tuple[int | None, ...]:
-    """For how many iterations each row is written out in a launch; 0 where they are too many, and None where a length
-    that is not known says it.  `shapes`: see `known_shapes`."""
+    """Number of iterations for which each row is written out in a launch; 0 where they are too many, and None where an
+    unknown length says it.  `shapes`: see `known_shapes`."""
     known = known_shapes(program, shapes)
     return tuple([_steps(row, most_trips(row.loops[0], known, WORDS + 1), program.lanes) for row in found])
 
@@ -167,7 +167,7 @@ class _Numbers:
         self.stable = stable
         self.numbers: dict[tuple[object, ...], Key] = {}
         self.loads: set[Key] = set()
-        """What is loaded, or computed of that."""
+        """Values that are loaded, or computed of loads."""
 
     def of(self, loop: Op) -> dict[Op, Key]:
         counter, *carried = loop.regions[0].args
@@ -221,7 +221,7 @@ class _Keeper(Walker):
         super().__init__()
         self.program, self.sink, self.numbers = program, sink, numbers
         self.planned: dict[Op, tuple[_WrittenOut, int]] = {}
-        """By its loops: how a row is written out, and which of its loops this is."""
+        """Row that is written out, and the number of the loop in it, by the loop."""
 
     def add(self, row: Row, steps: int | None, waits: bool) -> None:
         if not steps:
@@ -262,7 +262,7 @@ class _WrittenOut:
         self.is_exact = trip_count(row.loops[0]) is not None
         self.fits: Value | None = None
         self.kept: dict[Key, Sequence[Value]] = {}
-        """What is kept of each iteration."""
+        """Kept values of each iteration."""
 
     def loop(self, number: int, replaced: Mapping[Value, Value], out: list[Op]) -> Sequence[Value]:
         """Write a loop of the row; its results.  `replaced`: values that are gone."""

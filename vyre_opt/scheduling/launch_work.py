@@ -34,7 +34,7 @@ _ACCESSES = ("load", "store", "matrix_load", "matrix_store", "atomic")
 
 @dataclass(frozen=True, slots=True)
 class LaneAccesses:
-    """How a lane moves its bytes.
+    """Way in which a lane moves its bytes.
 
     `loads`, `stores`: the sizes in bytes of its accesses of memory, largest first.  `in_flight`: the most bytes that loads
     beside each other ask for before one of them is waited for.

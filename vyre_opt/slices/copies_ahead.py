@@ -46,7 +46,7 @@ class CopiesAhead:
         dots = self.with_copied_lefts() if self.stages > 2 else []
         by_warpgroups = units.schedule.units == "warpgroups"
         self.dots = [] if by_warpgroups else dots
-        """Those whose left factors are loaded a round before; in which warpgroups would wait for their products."""
+        """Products whose left factors are loaded a round before; none for warpgroups, which would wait for them."""
         self.is_behind = self.stages > 2 and not (by_warpgroups and any(map(self.is_padded, dots)))
         """Whether copies begin behind the barrier."""
         self.step: int = before.attrs["step"]

@@ -39,12 +39,12 @@ class Elements:
     def __init__(self, b: Builder, schedule: SliceSchedule) -> None:
         self.b, self.neighbours, self.memory = b, schedule.neighbours, Memory(b)
         self.lanes = schedule.lanes * schedule.workgroups
-        """Of all workgroups that share a row."""
+        """Lanes of all workgroups that share a row."""
         self.versions: dict[str, int] = {}
         self.layouts: dict[Node, Layout] = {}
-        """Of the nodes that have another one than their extents would get."""
+        """Layouts of the nodes that have another one than their extents would get."""
         self.known: list[dict[Hashable, Any]] = [{}]
-        """What was computed in the blocks around: elements by their nodes and groups, and groups by their places."""
+        """Values that were computed in the blocks around: elements by their nodes and groups, and groups by their places."""
         with b.at(b.program.body):
             self.lane = self.own_lane(schedule.workgroups)
             self.first: Value = self.lane

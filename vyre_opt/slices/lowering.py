@@ -137,7 +137,7 @@ class _Lowering:
         self.contested = _contested(program.body)
         self.last_uses = _last_uses(program)
         self.number = 0
-        """Of the op that is being lowered, among all."""
+        """Number of the op that is being lowered, among all."""
         self.loaded: dict[str, list[tuple[Value, Loaded]]] = {}
         self.handed: list[_Handed] = []
         self.carried: dict[Op, Sequence[AnyLayout]] = {}
@@ -228,7 +228,7 @@ class _Lowering:
         self.receive(op.results, new.results, handed, 0)
 
     def handed_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
-        """How a slice goes through blocks: as matrices if products on units add to it."""
+        """Form in which a slice goes through blocks: matrices if products on units add to it."""
         return (
             self.units.layout(node.extents)
             if value in self.units.sums

@@ -31,7 +31,7 @@ class Scan:
         self.fold, self.elements, self.layout, self.b = fold, elements, layout, elements.b
         self.is_exclusive = mode == "exclusive"
         self.lane = elements.lane_of_columns(layout.column_lanes)
-        """Of its row."""
+        """Number of the lane in its row."""
         self.in_subgroup = self.b.and_(self.lane, min(layout.column_lanes, SUBGROUP_SIZE) - 1)
 
     def of(self, rows: Sequence[Row]) -> Mapping[tuple[int, int], Sequence[Value]]:
@@ -80,7 +80,7 @@ class Scan:
         return b.select(b.eq(lane, 0), self.fold.neutral(), b.subgroup_shuffle(value, 1, "up"))
 
     def before_chunks(self, totals: Sequence[Value]) -> list[list[Value]]:
-        """For each round, what comes before the chunk of the invocation: the chunks of its block, and the blocks."""
+        """Total before the chunk of the invocation, for each round: the chunks of its block, and the blocks."""
         layout, b, fold = self.layout, self.b, self.fold
         in_round = layout.column_lanes // SUBGROUP_SIZE
         count = in_round * len(totals)

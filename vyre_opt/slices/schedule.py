@@ -1,4 +1,4 @@
-"""How many invocations a workgroup gets for its slices, for which lengths of rows, and which products are on matrix units."""
+"""Schedules of slices: invocations of a workgroup by the lengths of rows, and products on matrix units."""
 
 from __future__ import annotations
 

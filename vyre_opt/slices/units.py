@@ -325,7 +325,7 @@ def _sums(program: Program, dots: set[Op]) -> set[Value]:
 
 
 def _handed_on(op: Op) -> list[set[Value]]:
-    """For each slice that blocks of an op hand on, the values that it has on its way."""
+    """Values in flight of each slice that blocks of an op hand on."""
     groups: list[set[Value]] = []
     is_loop = op.name in ("for", "while")
     for number in range(-len(op.results), 0) if op.regions else ():

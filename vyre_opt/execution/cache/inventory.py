@@ -110,7 +110,7 @@ def _files(store: Store, root: Folder) -> Iterator[tuple[Folder, str, bytes]]:
 
 
 def _unusable_folders(root: Folder) -> Iterator[tuple[Folder, str, str]]:
-    """What has the name of a folder of entries and cannot be used, and why: a link, a file, what others may write to."""
+    """Folders of entries that cannot be used, and the reasons: a link, a file, others' permission to write."""
     yield from _unusable(root, (LAYOUT,))
     with suppress(OSError), root.child(LAYOUT) as layout:
         yield from _unusable(layout, SHARDS)

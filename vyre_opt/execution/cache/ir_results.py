@@ -1,4 +1,4 @@
-"""What passes and legalization make of programs, kept on disk beside the code that is compiled of that.
+"""Results of passes and legalization, kept on disk beside the code that is compiled of them.
 
 A process whose code is in the cache needs neither these nor what they import.  A result is under a hash of all that it depends on: the
 version of this package, the name and the options of what makes it, and the whole program as bytes, places included.
@@ -31,7 +31,7 @@ def ir_result(
     parts: tuple[Any, ...],
     make: Callable[[], T],
 ) -> T:
-    """What `make` gives for programs and modules, from the store if it is there.
+    """Result of `make` for programs and modules, from the store if it is there.
 
     `what`: names the function that `make` is; `options`: all that it depends on but `parts`, with a `repr` of all of it.
     Observers hear of passes, so nothing is taken from the store where there are any.

@@ -137,7 +137,7 @@ def locations_digest(program: Program, module: Module | None) -> bytes:
 
 
 def line_table_key(program: Program, module: Module | None, debug_info: bool) -> tuple[str, ...]:
-    """What code with line tables depends on beside the program: its places, and the folder that names of files are relative to."""
+    """Dependencies of code with line tables besides the program: its places, and the folder that names of files are relative to."""
     return (locations_digest(program, module).hex(), os.getcwd()) if debug_info else ()
 
 

@@ -52,7 +52,7 @@ ABANDONED_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What has the name of an entry.  `used`: when it was last written or read, in seconds since the epoch."""
+    """File with the name of an entry.  `used`: the time of its last write or read, in seconds since the epoch."""
 
     path: Path
     size: int
@@ -148,7 +148,7 @@ class Store:
             yield from entries_of(shard)
 
     def shards(self) -> Iterator[Folder]:
-        """Those of the sixteen folders that are there and safe, each open while the iterator stands at it."""
+        """Folders of the sixteen that exist and are safe, each open while the iterator stands at it."""
         try:
             with open_folder(self.root) as root, root.child(LAYOUT) as layout:
                 for digit in SHARDS:
@@ -200,7 +200,7 @@ class Store:
 
 
 def entries_of(shard: Folder) -> list[Entry]:
-    """What is named like an entry, or a partial one, in one of the sixteen folders; nothing if it cannot be listed."""
+    """Files named like an entry, or a partial one, in one of the sixteen folders; none if it cannot be listed."""
     try:
         items = shard.scan()
     except OSError:

@@ -133,7 +133,7 @@ def is_written(buffer: Buffer) -> bool:
 
 
 _NO_MODULE = Module()
-"""Of programs that call nothing: the same for all their plans, since targets keep code by program and module."""
+"""Empty module of programs that call nothing: one for all their plans, since targets keep code by program and module."""
 
 
 def launch_plan(

@@ -1,4 +1,4 @@
-"""Which invocations of a program as it was written one of a coarse program does the work of."""
+"""Invocations of a program as it was written whose work one of a coarse program does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Neighbours:
         return -(-grid[0] // self.groups_along_x), -(-grid[1] // self.y), grid[2]
 
     def place(self, local: Dim3, lanes: Dim3) -> tuple[int, int]:
-        """Where an invocation stands in a workgroup of so many lanes."""
+        """Place of an invocation in a workgroup of so many lanes."""
         if self.tile is None:
             return local[0], local[1]
         a, b = self.tile

@@ -1,4 +1,4 @@
-"""Where a step of a plan stood when it failed: its stage, and the rounds of the repeats around it."""
+"""Place of a failed step in its plan: its stage, and the rounds of the repeats around it."""
 
 from __future__ import annotations
 

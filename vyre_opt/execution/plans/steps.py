@@ -65,7 +65,7 @@ class LaunchStep:
 
     @property
     def _workgroup(self) -> Dim3:
-        """Of the program as it was written."""
+        """Workgroup of the program as it was written."""
         return (self.original or self).program.workgroup
 
     def written_ids(
@@ -139,7 +139,7 @@ class PipelinePlan:
 
     @property
     def title(self) -> str:
-        """How messages name it: by the program, where the plan is that of a program."""
+        """Name in messages: the program, where the plan is that of a program."""
         steps = self.steps
         is_program = len(steps) == 1 and isinstance(steps[0], LaunchStep) and steps[0].launch is None
         return f"{'program' if is_program else 'pipeline'} @{self.pipeline.name}"

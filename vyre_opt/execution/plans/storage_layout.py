@@ -1,4 +1,4 @@
-"""Where the buffers that are a pipeline's own lie in one block of memory.
+"""Places of a pipeline's own buffers in one block of memory.
 
 Buffers share memory where the last launch that takes one comes before the first that takes the other:
 

@@ -1,4 +1,4 @@
-"""Which buffers of a pipeline would show what their memory held before, and so are zeroed before each run."""
+"""Buffers of a pipeline that would show the former contents of their memory, and so are zeroed before each run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Forms", "forms_of_text", "zeroed_buffers"]
 
 
 Forms = Mapping[str, Sequence[WholeWrite]]
-"""By buffer, the forms in which a program writes it whole."""
+"""Forms in which a program writes each buffer whole."""
 
 
 def forms_of_text(program: Program) -> Forms:

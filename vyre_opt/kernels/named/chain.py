@@ -123,9 +123,8 @@ class Chain(NamedKernel):
     def gradient(
         self, call: Any, kept: Sequence[Tensor], g: Tensor, needed: Sequence[bool]
     ) -> list[Tensor | None]:
-        """With v_k, the vector before core k, and h_k, the gradient of v_k: the gradient of core k is the outer product
-        of v_k and h_(k+1), and h_k = core_k h_(k+1).
-        """
+        """Gradients from v_k, the vector before core k, and h_k, the gradient of v_k: the gradient of core k is the outer product
+        of v_k and h_(k+1), and h_k = core_k h_(k+1)."""
         acc, *cores = kept
         vectors = list(accumulate(cores[:-1], matmul, initial=acc.reshape(-1)))
         gradients: list[Tensor | None] = []

@@ -32,7 +32,7 @@ class Dfa(NamedKernel):
         return Expansion(r.build(k.dfa, warmup, r.dtype(1), schedule), schedule, r.tiles(schedule.tile))
 
     def reference(self, text: Array, table: Array, accept: Array, warmup: int) -> Array:
-        """For each byte the DFA starts in state 0, `warmup` bytes before it; `table[state * 256 + byte]` is the next state."""
+        """States of a DFA that starts in state 0 `warmup` bytes before each byte; `table[state * 256 + byte]` is the next state."""
         import numpy as np
 
         if warmup < 0:

@@ -152,7 +152,7 @@ class Matmul(NamedKernel):
 def _product(
     device: TargetDevice, problem: k.MatmulProblem, batch: k.Batch, shape: tuple[int, ...]
 ) -> KernelCall:
-    """On matrix units for a problem with pitches.  `shape`: of the result."""
+    """Launch on matrix units for a problem with pitches.  `shape`: shape of the result."""
     depth, columns = problem.depth or 0, problem.columns or 0
     sizes = batch.params
     schedule: k.Schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["DEFAULT_CEILING", "cost_ceiling", "set_ceiling"]
 
 DEFAULT_CEILING = 10_000
-"""In milliseconds, for a program with the functions that it calls."""
+"""Ceiling in milliseconds, for a program with the functions that it calls."""
 
 _ceiling: int | None = DEFAULT_CEILING
 

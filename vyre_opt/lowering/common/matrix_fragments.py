@@ -305,7 +305,7 @@ class _Expansion(Walker):
         is_row_major = op.attrs["layout"] == "row_major"
 
         def along(pair: tuple[int, int]) -> tuple[int, int]:
-            """(steps of the stride, steps of one element)"""
+            """Pair of steps: (steps of the stride, steps of one element)."""
             return pair if is_row_major else (pair[1], pair[0])
 
         lane = b.cast(b.lane_id(), first.type)

@@ -50,7 +50,7 @@ def record_words(prints: list[Op]) -> int:
 
 
 def capacity(prints: list[Op]) -> int:
-    """How many records a launch keeps; what is printed beyond is only counted."""
+    """Number of records that a launch keeps; later prints are only counted."""
     return min(MAX_RECORDS, MAX_RECORD_BYTES // (8 * record_words(prints))) if prints else 0
 
 

@@ -70,7 +70,7 @@ class _RowMajor:
         self.originals = originals
         self.proofs = BoundsProofs(program, proves=bounds != "none")
         self.whole = {op: index for op in program.walk() if (index := self.taken_apart(op)) is not None}
-        """For accesses whose indices are parts of one index, that one."""
+        """Common index of accesses whose indices are parts of one index."""
         self.ops: list[Op] = []
         self.op: Op = Op(OPS["yield"])
 

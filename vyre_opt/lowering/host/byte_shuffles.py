@@ -185,7 +185,7 @@ class ByteShuffle:
         return result
 
     def _section(self, table: str, lanes: Sequence[int], first: int) -> str:
-        """For each section 16 entries of its lane's table from `first` on, and zeros behind its end."""
+        """Table of 16 entries of each section's lane from `first` on, with zeros behind its end."""
         total = self.entries * (1 if self.one_table else self.lanes)
         order = []
         for lane in lanes:

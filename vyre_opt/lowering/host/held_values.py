@@ -1,4 +1,4 @@
-"""How the code of a subgroup holds the values of the language: as LLVM values, or in memory."""
+"""Values of the language in the code of a subgroup: LLVM values, or memory."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class LaneMajorVectors:
     # --- the order of writing
 
     def prepare(self, op: Op) -> None:
-        """Before an op is written or put off: write what it needs, and what must not change places with it."""
+        """Write, before an op is written or put off, the values that it needs, and the accesses that must not change places with it."""
         if not self.pending:
             return
         if self.takes(op):
@@ -243,7 +243,7 @@ class LaneMajorVectors:
         return range(number * self.layout.lanes, (number + 1) * self.layout.lanes)
 
     def _slices(self, value: Value, times: int) -> Callable[[int], str]:
-        """How to write a chunk that has the one element of each lane `times` times."""
+        """Writer of a chunk that has the one element of each lane `times` times."""
         whole, kind = self.emitter.lane(value), carrier(value.type)
 
         def write(number: int) -> str:

@@ -1,4 +1,4 @@
-"""How much the values of a program take that are live at the same time, and which of them are kept in memory.
+"""Size of the values of a program that are live at the same time, and the choice of those that are kept in memory.
 
 LLVM keeps values in registers and on the stack, and its allocation takes quadratic time in how many are live.  So
 where those of a subgroup's 32 lanes take more than BUDGET bytes, the large and the long-lived ones go to the
@@ -104,7 +104,7 @@ class _LiveRanges:
         self.starts: dict[Value, int] = {}
         self.ends: dict[Value, int] = {}
         self._from_outside: dict[int, list[Value]] = {}
-        """By the number of an open loop: what is used in it, and in no larger loop that has it from outside."""
+        """Values used in an open loop, by its number, and in no larger loop that has them from outside."""
         self._visit(program.body, [])
 
     def length(self, value: Value) -> int:

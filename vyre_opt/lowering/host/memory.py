@@ -434,7 +434,7 @@ def _store_column(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value
 
 
 def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
-    """Only the first active lane writes: if there are more, they race, which is the program's error."""
+    """Write by the first active lane alone: several of them would race, which is the program's error."""
     w, index = emitter.w, _base_index(emitter, access)
     _check_one(emitter, access, index)
     if emitter.facts.is_uniform(value) and value in emitter.lane_major.chunks:

@@ -177,7 +177,7 @@ def _write_row(
 
 
 def _behind_aligned(runs: RowRuns, builder: FunctionBuilder, table: Table, begin: str) -> str:
-    """How many invocations the first one of a row comes behind one that stores at a multiple of a register's bytes (i64).
+    """Number of invocations between one that stores at a multiple of a register's bytes and the first one of a row (i64).
 
     Stores across lines of the cache take longer: 2x + 1 of 10^7 f32 took 4.1 ms at 16 bytes behind a line, 2.8 at one (AVX-512).
     """

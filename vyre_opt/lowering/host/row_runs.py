@@ -84,7 +84,7 @@ class RowRuns:
 
 
 def row_runs(program: Program, specs: Mapping[str, Any] | None, proven: Container[Op]) -> RowRuns | None:
-    """How a flat program may run in rows; None where it may not.  `proven`: accesses in bounds."""
+    """Rows of a flat program; None where it may not run so.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
     if len(ops) > (MAX_OPS if _gains_much(ops) or may_repeat(ops) else MAX_OPS_TWICE):
         return None

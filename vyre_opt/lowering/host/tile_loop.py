@@ -191,7 +191,7 @@ _STAGES = {
     4: (_blocks(0), _blocks(4)),
     8: (_blocks(0), _blocks(4)),
 }
-"""How rows become columns: by the distance of two vectors, what takes the place of each.  Vector units have all these orders."""
+"""Orders that turn rows into columns, by the distance of the two vectors that they replace.  Vector units have all of them."""
 
 
 def _row_pointer(w: Writer, lane: str) -> str:

@@ -218,7 +218,7 @@ class _RunSearch:
 
 
 UNIFORM: Sequence[int] = ()
-"""For the values of a symbol by number: all are equal."""
+"""Equal values of a symbol, by number."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class FunctionEmitter:
     # --- faults
 
     def fault_if(self, condition: str, op: Op, kind: str, index: str, length: str, width: int = 1) -> None:
-        """If an i1 is true, record a fault (index and length are i64) and end the invocation."""
+        """Record a fault (index and length are i64) and end the invocation, if an i1 is true."""
         failing, passing = self.w.label("fault"), self.w.label("fine")
         self.w.branch_if(condition, failing, passing)
         self.w.start(failing)

@@ -215,7 +215,7 @@ def _load(emitter: FunctionEmitter, op: Op) -> None:
 def _exchanged_at_once(
     emitter: FunctionEmitter, op: Op, access: ThreadAccess, index: Value, dtype: DataType
 ) -> int:
-    """How many elements of a vector that is not aligned the lanes of a subgroup exchange at once; 0 for none."""
+    """Number of elements of a vector without alignment that the lanes of a subgroup exchange at once; 0 for none."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     is_elsewhere = access.buffer.space != 1 or access.owner or access.happens or access.is_clamped
     if is_elsewhere or dtype.lanes == 1 or buffer.dtype.is_vec:

@@ -32,7 +32,7 @@ FEWEST_BYTES = 32
 
 
 def exchanged_at_once(emitter: FunctionEmitter, dtype: DataType) -> int:
-    """How many elements of a vector lanes exchange at once, a power of two; 0 if each loads its own ones."""
+    """Number of elements of a vector that lanes exchange at once, a power of two; 0 if each loads its own ones."""
     context, size = emitter.context, dtype.element.size_bytes or 1
     if context.program.lanes < SUBGROUP_SIZE or dtype.lanes * size < FEWEST_BYTES:
         return 0

@@ -314,7 +314,7 @@ class _WarpgroupRewrite:
         self.replaced: dict[Value, Value] = {}
         """Sums, with what they are after the wait."""
         self.factors_of: dict[Op, list[Op]] = {}
-        """What the products read that a loop hands on."""
+        """Values that the products read and that a loop hands on."""
 
     def block(self, block: Block, loop: Op | None = None) -> list[int]:
         """`loop`: the `for` that the block is the body of.  Returns the numbers of its sums that are not done at its end."""

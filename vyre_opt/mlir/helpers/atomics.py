@@ -36,7 +36,7 @@ _FENCE = 'llvm.call_intrinsic "llvm.nvvm.membar.{scope}"() : () -> ()'
 
 
 def memory_key(memref: str) -> str:
-    """How a helper's name spells the extents and the memory space of a memref type."""
+    """Spelling of the extents and the memory space of a memref type in a helper's name."""
     shape = memref.removeprefix("memref<").partition(",")[0].removesuffix(">")
     extents = shape.split("x")[:-1]
     return "x".join(["w"] * (WORKGROUP in memref) + ["n" if e == "?" else e for e in extents])

@@ -63,7 +63,7 @@ def signature(key: HelperKey) -> HelperSignature:
 
 
 def word_count(name: str) -> int:
-    """How many words the symbol of a helper for the op has at least."""
+    """Number of words in the symbol of a helper for the op, at least."""
     row = OPS.get(name)
     return sum(attr.kind == "word" for attr in row.attrs) if row is not None else 0
 

@@ -31,12 +31,12 @@ __all__ = ["LegalForm", "compile_program", "run_facts"]
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
 _COMPILING: dict[tuple[object, ...], threading.Lock] = {}
-"""For what is being compiled, or read from the store: held by the thread that does it, for others that want it."""
+"""Locks by the program that is being compiled, or read from the store: the thread that does it holds one, others wait for it."""
 _LOCK = threading.Lock()
 
 
 def _forget_other_threads() -> None:
-    """In a forked child: no thread of its parent's compiles here, nor will let go of a lock."""
+    """Forget in a forked child the parent's locks: no thread of the parent compiles here, nor lets go of a lock."""
     global _LOCK
     _LOCK = threading.Lock()
     _COMPILING.clear()
@@ -85,7 +85,7 @@ class LegalForm:
 
 
 def run_facts(program: Program) -> RunFacts:
-    """What the loops of a program in its legal form show."""
+    """Facts that the loops of a program in its legal form show."""
     import_module(f"{__package__}.loop_analysis")
     from . import loop_analysis
 

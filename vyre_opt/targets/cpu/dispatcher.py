@@ -93,7 +93,7 @@ class CpuDispatcher(Target):
         return variant
 
     def compiler(self) -> Callable[[Module], None] | None:
-        """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
+        """Compiler of a module's programs into the cache, for any process; None without a cache."""
         return None if self.store is None else partial(compile_into_cache, self.level, self.host.debug_info)
 
     def dispatch(
@@ -127,7 +127,7 @@ class CpuDispatcher(Target):
         is_unchanged: bool = False,
         is_bounded: bool = False,
     ) -> CompiledLaunch:
-        """What runs a program, from an earlier call if possible.
+        """Launch of a program, from an earlier call if possible.
 
         `is_unchanged`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  `is_bounded`: and that none of its workgroups runs for long.  Raises what `dispatch` does,

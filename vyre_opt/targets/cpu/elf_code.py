@@ -28,7 +28,7 @@ COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE, CONST_ADD_PC, FIXED_ADVANCE_PC = 1, 2,
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """From `offset` in the code on, instructions are of a line; 0 for those of none."""
+    """Line of the instructions from `offset` in the code on; 0 for those without one."""
 
     offset: int
     file: str
@@ -61,7 +61,7 @@ class ElfCode:
         return sorted(_lines(table, self._targets(), self._section), key=lambda line: line.offset)
 
     def _targets(self) -> dict[int, tuple[int, int]]:
-        """By the place of an address in the line table: its section, and its offset there."""
+        """Section and offset that each address in the line table names, by its place there."""
         targets = {}
         for at, kind, addend in _RELOCATION.iter_unpack(self._sections.get(b".rela.debug_line", b"")):
             *_, section, offset, _ = self._symbols[kind >> 32]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Host"]
 
 QUICK_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
-"""What level 1 does to the IR, before machine code is made as at level 0: a third of the time of level 2."""
+"""Passes of level 1 on the IR, before machine code is made as at level 0: a third of the time of level 2."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Host:
 
     @property
     def features(self) -> SimdFeatures:
-        """Which vector instructions the lowering may count on: see `SimdFeatures`."""
+        """Vector instructions that the lowering may count on: see `SimdFeatures`."""
         from ...lowering.host.function_builder import SimdFeatures
 
         has = {word[1:] for word in self.attributes.split(",") if word.startswith("+")}
@@ -88,7 +88,7 @@ _VARYING = ("processor", "cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial a
 
 
 class _Names(NamedTuple):
-    """What LLVM calls this machine, and its data layout."""
+    """LLVM's name for this machine, and its data layout."""
 
     cpu: str
     features: str
@@ -100,7 +100,7 @@ _known: list[_Names] = []
 
 
 def _names(store: Store | None = None) -> _Names:
-    """Those of this machine, asked for once in a process."""
+    """LLVM's names for this machine, asked for once in a process."""
     if not _known:
         _known.append(_names_of_llvm() if store is None else _stored_names(store))
     return _known[0]
@@ -129,7 +129,7 @@ def _names_of_llvm() -> _Names:
 
 
 def _identity() -> bytes | None:
-    """What is the same only on this machine until it starts again: a cache may be taken to another one, and a machine may get
+    """Key of this machine until it starts again: a cache may be taken to another one, and a machine may get
     another CPU or kernel.  None where the system does not tell."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:

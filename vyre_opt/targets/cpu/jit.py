@@ -1,4 +1,4 @@
-"""What llvmlite does for the CPU: LLVM IR becomes machine code, and is linked where the linker of this package cannot."""
+"""Use of llvmlite for the CPU: LLVM IR becomes machine code, and is linked where the linker of this package cannot."""
 
 from __future__ import annotations
 

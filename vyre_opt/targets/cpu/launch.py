@@ -202,7 +202,7 @@ class CompiledLaunch:
 
     @property
     def code_arguments(self) -> tuple[int | Buffer, ...]:
-        """For each argument of the code, the index among the bound buffers, or the buffer if it is not bound."""
+        """Index among the bound buffers for each argument of the code, or the buffer if it is not bound."""
         return self._loaded().order
 
     def error(

@@ -1,4 +1,4 @@
-"""What LLVM calls this machine."""
+"""LLVM's names for this machine."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ _Part = _Launches | _RepeatedParts | HostReadStep
 
 @dataclass(slots=True)
 class _CallState:
-    """What one call at a time uses: its launches, and their memory.
+    """State of one call at a time: its launches, and their memory.
 
     `arguments`, `own_arguments`: the arguments of a runner, an index of one of them, and the number of the word of the call
     that goes there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
@@ -101,7 +101,7 @@ class _CallState:
 
 
 class PreparesLaunches(Protocol):
-    """Where a plan has its launches from; `workers`: threads that run them."""
+    """Source of a plan's launches; `workers`: threads that run them."""
 
     @property
     def workers(self) -> int: ...
@@ -200,7 +200,7 @@ class CpuPlan:
             args[at] = run.start + self._layout.offsets[name]
 
     def _address(self, run: _CallState, name: str, words: Sequence[int]) -> int:
-        """Of a buffer."""
+        """Address of a buffer."""
         slot = self._slots.get(name)
         return run.start + self._layout.offsets[name] if slot is None else words[slot]
 

@@ -13,7 +13,7 @@ MAX_ROUNDS = 1 << 12
 """The rounds that an invocation's loops may have in all, and still be done at once."""
 
 MAX_SOURCES = 64
-"""How many values a loop's bounds are traced back through."""
+"""Most values through which a loop's bounds are traced back."""
 
 
 def has_ticket_loop(program: Program) -> bool:

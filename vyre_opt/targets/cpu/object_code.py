@@ -12,7 +12,7 @@ __all__ = ["ObjectCode", "RunFacts"]
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What holds for all runs of a program: see `loop_analysis`, whose functions have these names."""
+    """Facts that hold for all runs of a program: see `loop_analysis`, whose functions have these names."""
 
     has_ticket_loop: bool
     has_fixed_trip_counts: bool

@@ -1,4 +1,4 @@
-"""What perf reads of code in this process: names from /tmp/perf-PID.map, and code with its lines from jit-PID.dump.
+"""Files for perf about code in this process: names in /tmp/perf-PID.map, and code with its lines in jit-PID.dump.
 
     perf record -k mono ...; perf inject --jit -i perf.data -o with_lines.data; perf annotate -i with_lines.data
 
@@ -73,7 +73,7 @@ def _dump(process: int) -> BinaryIO | None:
 
 
 def _records(code: ElfCode, address: int, names: Mapping[str, str]) -> Iterator[bytes]:
-    """For each function its lines, and then its code."""
+    """Records of each function: its lines, and then its code."""
     for name, (offset, size) in code.functions.items():
         lines = [line for line in code.lines if offset <= line.offset < offset + size and line.line]
         start = address + offset

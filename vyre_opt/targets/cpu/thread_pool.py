@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 SPIN_NS = 200_000
-"""How long an idle thread spins before it sleeps: the time of some calls, so that calls that follow one
+"""Time that an idle thread spins before it sleeps: that of some calls, so that calls that follow one
 another find it awake.  Waking it takes 50 us and more."""
 
 QUICK_NS = 5_000_000
-"""How long a caller runs chunks in the first call of machine code, and waits for workers in it."""
+"""Time that a caller runs chunks in the first call of machine code, and waits for workers in it."""
 
 WAIT_NS = 50_000_000
-"""How long a caller waits for the workers before it lets Python handle signals."""
+"""Time that a caller waits for the workers before it lets Python handle signals."""
 
 FOREVER = (1 << 63) - 1
 SCRATCH_ALIGN = 64
@@ -123,7 +123,7 @@ class Job:
         self.args = args
         self.threads = threads
         self._begun: object = None
-        """What `begin` was told last, for which it leaves the words of `_at_begin`: most runs are like the one before."""
+        """Arguments of the last `begin`, for which it leaves the words of `_at_begin`: most runs are like the one before."""
         self._at_begin = words[:0], words[:0]
         self.workgroups = workgroups
         words[END], words[RANGES] = workgroups, address + 8 * ranges
@@ -172,7 +172,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """How long a worker was in the last run."""
+        """Time that a worker was in the last run."""
         return self.words[SPENT] * 1e-9
 
     def shrink(self, factor: float) -> None:
@@ -216,7 +216,7 @@ class ThreadPool(Protocol):
         after QUICK_NS, or when a signal comes."""
 
     def await_first(self, job: Job) -> bool:
-        """Of a job that the caller does no part of: wait until a worker finds no more chunks; see `finish`."""
+        """Wait until a worker finds no more chunks of a job that the caller does no part of; see `finish`."""
 
     def finish(self, job: Job) -> bool:
         """Wait until all workers have left the job, once the caller itself finds no more chunks.

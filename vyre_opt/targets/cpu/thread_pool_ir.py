@@ -106,15 +106,15 @@ GROUP_BYTES = 1 << 16
 
 SA_SIGINFO, SA_ONSTACK, SA_RESTART, SA_NODEFER = 0x4, 0x08000000, 0x10000000, 0x40000000
 SIGACTION_BYTES, SIGACTION_FLAGS = 160, 136
-"""Of glibc's struct sigaction: more than its size, and where its flags are, behind a handler and a mask of 128 bytes."""
+"""Size of glibc's struct sigaction, or more, and offset of its flags, behind a handler and a mask of 128 bytes."""
 SIGINFO_VALUE = 24
-"""Where a siginfo_t has the value that was sent."""
+"""Offset in a siginfo_t of the value that was sent."""
 
 GRACE_NS = 10_000_000
-"""How long a caller that gives up waits before it breaks code off, and before it tries again."""
+"""Time that a caller which gives up waits before it breaks code off, and before it tries again."""
 
 LINGER_NS = 50_000
-"""How long a caller spins until the workers are done, before it sleeps."""
+"""Time that a caller spins until the workers are done, before it sleeps."""
 
 
 def worker_ir(triple: str, layout: str) -> str:

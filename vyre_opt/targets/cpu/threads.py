@@ -42,7 +42,7 @@ Several times what it costs to call a thread that is awake.
 """
 
 SURE_BYTES_PER_THREAD = 1 << 19
-"""Of the largest buffer; from so many on a run is taken to be worth all threads without being measured.
+"""Bytes of the largest buffer for each thread, from which on a run is taken to be worth all threads without being measured.
 
 Adding two numbers for each f32 of so many bytes takes about ALONE_SECONDS_AWAKE.
 """
@@ -55,10 +55,10 @@ calls that are likely to follow.
 """
 
 CALL_SECONDS = 1e-6
-"""What a call of machine code takes, whatever it does."""
+"""Seconds that a call of machine code takes, whatever it does."""
 
 TELLING_SECONDS = 1e-5
-"""What a measured call takes at least if it is to tell of others: on a slow or busy CPU a call of nothing takes as
+"""Least seconds of a measured call that tells of others: on a slow or busy CPU a call of nothing takes as
 long as some workgroups."""
 
 FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
@@ -92,7 +92,7 @@ Twice as many each time, from 1 on: the first run of all may take long since not
 """
 
 _last_call = 0.0
-"""When the last call ended."""
+"""Time at the end of the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class GridRunner:
 
 
 def end_call() -> float:
-    """To be called at the end of each call that runs workgroups; the time, as `perf_counter` has it."""
+    """Note the end of a call that runs workgroups; returns the time, as `perf_counter` has it."""
     global _last_call
     _last_call = perf_counter()
     return _last_call

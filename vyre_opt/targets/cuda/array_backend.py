@@ -78,7 +78,7 @@ class GpuArrays:
         return array.reshape(tuple(shape))
 
     def copy(self, operand: Operand) -> Operand:
-        """On the GPU, of whatever library the array is."""
+        """Backend of arrays on the GPU, of any library."""
         source = describe(operand.array, "an array")
         shape = (source.scalars,)
         with self.dispatcher.device as gpu:

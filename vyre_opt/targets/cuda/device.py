@@ -146,7 +146,7 @@ class Device:
         )
 
     def _close(self) -> None:
-        """At exit, while the driver is still loaded: tell of a fault that nobody was told of, and free the pools."""
+        """Tell at exit of a fault that nobody was told of, and free the pools, while the driver is still loaded."""
         if os.getpid() != self.process:
             return
         try:

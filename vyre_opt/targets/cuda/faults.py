@@ -33,7 +33,7 @@ from .driver import translated_errors
 __all__ = ["CHECKS", "FaultRecord", "FaultRecords", "check_mode", "program_error"]
 
 CHECKS = ("later", "now")
-"""When a fault is reported: by a later call, or by the call itself, which waits for the GPU."""
+"""Times of a fault's report: a later call, or the call itself, which waits for the GPU."""
 
 VARIABLE = "VYRE_FAULTS"
 STRIDE = 128
@@ -86,7 +86,7 @@ class FaultRecords:
         self._records: list[FaultRecord] = []
         self._free: list[FaultRecord] = []
         self._pages: list[Any] = []
-        """What the records and the flag lie in."""
+        """Pages of the records and the flag."""
 
     @property
     def pending(self) -> bool:

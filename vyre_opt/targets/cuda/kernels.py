@@ -46,7 +46,7 @@ GENERATE_LINE_INFO = 13
 """CU_JIT_GENERATE_LINE_INFO, which PyCUDA has no name for."""
 
 ATTEMPTS = 20
-"""How often the handle of a function is asked for."""
+"""Most attempts to read the handle of a function."""
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING: what is recorded from the stream has nothing to do with the default one."""
@@ -225,7 +225,7 @@ class LoadedKernel:
             self._check_residents(grid)
 
     def resident_workgroups(self) -> int:
-        """How many workgroups the GPU holds at once.  The context must be current."""
+        """Number of workgroups that the GPU holds at once.  The context must be current."""
         kernel = self.kernel
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
         per_multiprocessor = libcuda.resident_workgroups(self.handle, lanes, shared, kernel.symbol)

@@ -201,7 +201,7 @@ def drop_executable(executable: int) -> None:
 
 
 def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: str) -> int:
-    """How many workgroups of so many lanes one multiprocessor holds at once.  Raises BackendError."""
+    """Number of workgroups of so many lanes that one multiprocessor holds at once.  Raises BackendError."""
     count = c_int()
     occupancy = library().cuOccupancyMaxActiveBlocksPerMultiprocessor
     result = occupancy(byref(count), function, lanes, shared_bytes)

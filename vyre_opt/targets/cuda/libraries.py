@@ -101,7 +101,7 @@ class FastAccess:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """How to work with arrays of a library.
+    """Functions for arrays of a library.
 
     `empty(like, shape, kind, device)`: an uninitialised array of an element type (see
     `Description.kind`) on the GPU of `like`.  `stream(array)`: the handle of the library's current
@@ -156,8 +156,8 @@ def _torch_raw_stream(number: int) -> Callable[[], int]:
 
 
 def _torch_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]:
-    """On a machine with one GPU by the function that torch's compiled code calls, the fastest, which takes the
-    current GPU.  Elsewhere by `empty_like`, which takes half the time of `empty`; the template of a large array is one
+    """Allocate, on a machine with one GPU, by the function that torch's compiled code calls, the fastest, which takes the
+    current GPU.  Elsewhere `empty_like` takes half the time of `empty`; the template of a large array is one
     element, expanded."""
     torch = sys.modules["torch"]
     dtype, device = getattr(torch, kind), f"cuda:{number}"

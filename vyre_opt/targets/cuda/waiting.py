@@ -18,7 +18,7 @@ from ...worker import interruptible
 __all__ = ["exit_now", "has_given_up", "is_at_work", "wait_in_thread", "wait_until"]
 
 SPIN_SECONDS = 1e-3
-"""How long the processor is kept busy asking; what takes longer may end a nap late."""
+"""Seconds that the processor is kept busy asking; a longer wait may end a nap late."""
 
 NAP_SECONDS = 1e-4
 

@@ -64,7 +64,7 @@ class _Owned:
     last: Queue | None = None
 
     def wait(self, queue: Queue) -> None:
-        """Before a run on a queue: wait for the last run if it was on another, since all runs share memory."""
+        """Wait, before a run on a queue, for the last run if it was on another, since all runs share memory."""
         if self.last is not None and self.last.handle != queue.handle:
             self.device.wait()  # for all work: the last stream may be gone
         self.last = queue

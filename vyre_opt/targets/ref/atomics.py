@@ -45,7 +45,7 @@ def atomic(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _rank(offsets: Array) -> Array:
-    """How many lanes come before each one at its element; `offsets` is sorted."""
+    """Number of lanes before each one at its element; `offsets` is sorted."""
     number = np.arange(len(offsets))
     starts = np.concatenate(([True], offsets[1:] != offsets[:-1]))
     return number - np.maximum.accumulate(np.where(starts, number, 0))

@@ -102,7 +102,7 @@ class _LoopLanes:
         self.results: list[Array] | None = None
 
     def keep(self, stays: Array) -> bool:
-        """Only the lanes where `stays` holds go on; the others leave.  False if no lane stays."""
+        """Let only the lanes where `stays` holds go on.  False if no lane stays."""
         if len(stays) == 1 or stays.all() or not stays.any():
             return bool(stays[0])
         self._leave(~stays)

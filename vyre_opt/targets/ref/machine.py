@@ -112,7 +112,7 @@ class Machine:
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )
         self.has_slices = any(value.type.is_slice for op in ops for value in op.results)
-        """Their extents may differ from workgroup to workgroup, and their arrays have no room for several."""
+        """Whether values are slices: their extents may differ from workgroup to workgroup, and their arrays have no room for several."""
         self.written_buffers = _written_buffers(ops)
         self.prints = PrintLog(program)
         self.storages: dict[str, Storage] = {}
