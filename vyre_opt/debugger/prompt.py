@@ -196,7 +196,7 @@ class Prompt(cmd.Cmd):
         return self.go(Proceed())
 
     def do_until(self, arg: str) -> bool:
-        """until COND: to the first line before which COND holds for an invocation, such as: until isnan(v)"""
+        """until COND: to the first line before which COND holds for an invocation, such as: until isnan(v)."""
         if not arg:
             raise _Refused("until which condition? such as: until isnan(v)")
         return self.go(Until(Condition(arg)))

@@ -1,4 +1,4 @@
-"""What the annotation of an array argument says: `Read[f32[:, 64]]` is read, of f32, of shape (None, 64)."""
+"""Annotations of array arguments: `Read[f32[:, 64]]` is read, of f32, of shape (None, 64)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def element_text(buffer: Buffer) -> str:
 
 
 def declaration_text(buffer: Buffer, dimensions: int) -> str:
-    """How a buffer would be declared with so many dimensions: `x: Read[f32[:, :]]`."""
+    """Declaration of a buffer with so many dimensions: `x: Read[f32[:, :]]`."""
     if buffer.access is None or buffer.access not in _CLASSES:
         return f"{buffer.name} = vyre.shared({buffer.dtype}, ({', '.join(['16'] * dimensions)}))"
     return f"{buffer.name}: {show_array_type(buffer.access, buffer.dtype, (None,) * dimensions)}"

@@ -1,4 +1,4 @@
-"""What a name or an expression of a kernel stands for while it is translated.
+"""Bindings: the meanings of names and expressions of a kernel while it is translated.
 
 Static        a Python object, known when the kernel is translated: a literal, a constant of a closure, a type
 Value         a value of the IR, whose type may still be open (see inference.py)
@@ -106,7 +106,7 @@ def rebuild(like: Binding, parts: list[Any]) -> Any:
 
 
 def parts_of(binding: Binding) -> tuple[Any, ...] | None:
-    """What a tuple consists of, one of constants too; None for what is none."""
+    """Parts of a tuple, of one of constants too; None for another object."""
     if isinstance(binding, Static) and isinstance(binding.value, tuple):
         return _like(binding.value, [Static(constant_of(part)) for part in binding.value])
     return binding if isinstance(binding, tuple) else None
@@ -134,7 +134,7 @@ def classes_of(binding: Binding) -> list[Any]:
 
 
 def shown_tuple(binding: Binding) -> str:
-    """What a tuple, or what is none, is in a message: `a tuple`, `a Particle`."""
+    """Name of an object in a message: `a tuple`, `a Particle`."""
     cls = named_class(binding)
     if isinstance(binding, LocalArray):
         return f"a local array of {' x '.join(map(str, binding.shape))}"

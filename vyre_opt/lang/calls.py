@@ -531,7 +531,7 @@ def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
 
 
 def _static(t: Expressions, node: ast.Call) -> Binding:
-    """What Python makes of an expression whose names are constants."""
+    """Result of Python for an expression whose names are constants."""
     (argument,) = positional(t, node, "value")
     try:
         return Static(t.static(argument, "what is static"))

@@ -15,10 +15,10 @@ from .python_source import Unsupported
 __all__ = ["checked", "compute", "constant_of", "evaluate", "is_foreign_array", "measured_name"]
 
 MAX_BITS = 4096
-"""Of a whole number."""
+"""Most bits of a whole number."""
 
 MAX_LENGTH = 1 << 20
-"""Of what `*` makes of a tuple or a text."""
+"""Longest tuple or text that `*` may make."""
 
 
 def constant_of(obj: Any) -> Any:
@@ -33,7 +33,7 @@ def is_foreign_array(obj: Any) -> bool:
 
 
 def compute(node: ast.AST, text: str, function: Callable[..., Any], *values: Any) -> Any:
-    """What a function of Python gives.  Raises Unsupported for its errors, and for what would be too large."""
+    """Result of a function of Python.  Raises Unsupported for its errors, and for a result that would be too large."""
     try:
         _check_size(node, function, values)
         result = function(*values)
@@ -90,7 +90,7 @@ def measured_name(node: ast.expr) -> str:
 def evaluate(
     node: ast.expr, text: str, value_of: Callable[[ast.expr], Any], is_known: Callable[[ast.expr], bool]
 ) -> Any:
-    """What Python makes of an expression of constants.
+    """Value of an expression of constants in Python.
 
     `value_of`: of a name, and of what `is_known`, such as the length of an array; it raises Unsupported.
     """

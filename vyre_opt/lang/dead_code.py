@@ -42,7 +42,7 @@ def _sweep(block: Block, uses: Counter[Value]) -> None:
 
 
 def _drop_empty(op: Op, uses: Counter[Value]) -> None:
-    """Of an `if` without results: an else without ops, and the whole `if` if neither branch has any."""
+    """Drop an else without ops from an `if` without results, and the whole `if` if neither branch has any."""
     if op.results:
         return
     if len(op.regions) == 2 and not op.regions[1].ops:

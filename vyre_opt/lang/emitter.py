@@ -48,17 +48,17 @@ class Emitter:
         self.loc: Location | None = None
         self.pinned: Location | None = None
         self.scope: Scope | None = None
-        """That of the statement, where the kernel is translated for a debugger: `names` are bindings until it is finished."""
+        """Scope of the statement, where the kernel is translated for a debugger: `names` are bindings until it is finished."""
         self.heads: set[Location] = set()
-        """Of statements with blocks, where it is; what is written for their flags and results is none of the author's lines."""
+        """Locations of statements with blocks; ops for their flags and results are not lines of the author's."""
         self.is_hidden = False
         """Whether the op with blocks that is written now is no line of the author's either, as what guards the lines after a return."""
         self.checks: list[Callable[[], None]] = []
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self.warnings: list[Diagnostic] = []
-        """What is no error, but surely not meant, and what the IR does not show."""
+        """Warnings of things that are no error, but surely not meant, and that the IR does not show."""
         self.open_beginnings: set[Value] = set()
-        """What a loop carries that began as a literal, and so has the type of what it met."""
+        """Values that a loop carries, that began as a literal, and so have the type that they met."""
         self.open_sums: set[Value] = set()
         """The same behind their loops, where rounds added or multiplied."""
         self._count = 0
@@ -157,7 +157,7 @@ class Emitter:
         return self.constant(static, node, dtype)
 
     def broadcast(self, value: Value, dtype: AnyType) -> Value:
-        """Where `dtype` is a vector or a matrix of a number's type, that of the number alone; else the value."""
+        """Widen a number to the vector or matrix type `dtype`; other values stay."""
         element = type_of(value)
         if isinstance(dtype, OpenType) or not (dtype.is_vec or dtype.is_matrix):
             return value
@@ -222,7 +222,7 @@ class Emitter:
 
 
 MAX_FLOAT_BITS = 1024
-"""Of a whole number that a float may be rounded from; one with more is none of Python's floats, either."""
+"""Most bits of a whole number that a float may be rounded from; Python makes no float of one with more."""
 
 
 def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) -> None:
@@ -240,7 +240,7 @@ def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) ->
 
 
 def _with_type(value: Any) -> str:
-    """What to write for a number that is no i32."""
+    """Remedy for a number that is no i32."""
     for dtype in (DataType.U32, DataType.I64, DataType.U64):
         low, high = arith.int_range(dtype)
         if low <= value <= high:

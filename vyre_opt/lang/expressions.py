@@ -97,12 +97,12 @@ class Expressions:
         self.calls: tuple[Callable[..., Any], ...] = ()
         """The functions of kernels that are being called, from the outermost in."""
         self.sources: dict[Callable[..., Any], FunctionSource] = {}
-        """Of functions of kernels that were called."""
+        """Sources of the functions of kernels that were called."""
 
     # --- entry
 
     def expression(self, node: ast.expr) -> Binding:
-        """What an expression stands for.  Raises Unsupported."""
+        """Binding of an expression.  Raises Unsupported."""
         method = getattr(self, _METHODS[type(node)], None)
         if method is None:
             message, help = EXPRESSIONS.get(type(node), ("this is not supported in a kernel", None))
@@ -260,7 +260,7 @@ class Expressions:
         raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def owner(self, node: ast.Attribute) -> Binding:
-        """What has an attribute.  Raises Unsupported, for a name that nothing defines with all that stands behind its dots."""
+        """Binding of the object before an attribute's dot.  Raises Unsupported, for a name that nothing defines with all that follows its dots."""
         name = dotted_name(node)
         root = name.partition(".")[0]
         if name and root not in self.env and root not in self.source.names:
@@ -379,7 +379,7 @@ class Expressions:
         return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
 
     def computed(self, node: ast.expr, function: Callable[..., Any], *operands: Static) -> Static:
-        """What a function of Python gives for constants.  Raises Unsupported."""
+        """Result of a function of Python on constants.  Raises Unsupported."""
         values = [operand.value for operand in operands]
         return Static(compute(node, self.source.text(node), function, *values), self.source.location(node))
 
@@ -496,7 +496,7 @@ class Expressions:
         return self.emitter.value("pow", (x, y), self.accepted(node, "pow", dtype, "**"))
 
     def _product(self, base: Value, exponent: int, dtype: AnyType) -> Value:
-        """By squaring."""
+        """Multiply by squaring."""
         if exponent == 1:
             return base
         half = self._product(base, exponent // 2, dtype)
@@ -718,7 +718,7 @@ class Expressions:
         return self.subscript(node, self.expression(node.value))
 
     def subscript(self, node: ast.Subscript, base: Binding) -> Binding:
-        """What `base[...]` stands for."""
+        """Binding of `base[...]`."""
         if isinstance(base, BufferView):
             indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
@@ -754,7 +754,7 @@ class Expressions:
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, index, dtype)})
 
     def elements(self, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
-        """What is at indices of an array."""
+        """Load the elements at indices of an array."""
         return self.load(view, indices)
 
     def is_length(self, node: ast.expr) -> bool:
@@ -769,7 +769,7 @@ class Expressions:
             raise Unsupported(node, f"{self.source.text(node)}: {error}", _indices_of(items)) from None
 
     def _subscript(self, node: ast.expr, what: str) -> Any:
-        """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
+        """Constant in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
         if isinstance(node, ast.Slice):
             bounds = (node.lower, node.upper, node.step)
             return slice(*[None if bound is None else self.static(bound, what) for bound in bounds])
@@ -901,7 +901,7 @@ class Expressions:
 
 
 def number_of_indices(count: int, with_noun: bool = True) -> str:
-    """In words: one index, 2 indices."""
+    """Number of indices in words: one index, 2 indices."""
     noun = " index" if count == 1 else " indices"
     return f"{'one' if count == 1 else count}{noun if with_noun else ''}"
 
@@ -926,13 +926,13 @@ def _leader(bindings: Sequence[Binding]) -> int:
 
 
 def size_of(dtype: AnyType) -> tuple[int, int]:
-    """How many extents a slice has, and how many of them are not 1; none for another type."""
+    """Number of extents of a slice, and number of those that are not 1; none for another type."""
     extents = dtype.extents if isinstance(dtype, DataType) else ()
     return len(extents), sum(extent != 1 for extent in extents)
 
 
 def _of_bits(t: Expressions, node: ast.AST, sign: str | None) -> str:
-    """What to write for an operator on bits of floats."""
+    """Remedy for an operator on bits of floats."""
     help = "write vyre.bitcast(x, u32) for the bits of a float"
     if sign == "^" and isinstance(node, ast.BinOp):
         return f"write {t.source.text(node.left)} ** {t.source.text(node.right)} for a power; {help}"

@@ -1,4 +1,4 @@
-"""What statements assign, and whether they leave their block, by their syntax alone."""
+"""Flow of statements, by their syntax alone: the names that they assign, and whether they leave their block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def statements_in(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
-    """What a statement assigns, the parts of tuples one by one."""
+    """Targets of a statement, the parts of tuples one by one."""
     pending: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         pending += statement.targets
@@ -55,7 +55,7 @@ def updated(statements: Sequence[ast.stmt]) -> list[str]:
 
 
 def returned_values(statements: Sequence[ast.stmt]) -> list[ast.expr]:
-    """What the returns give that have values."""
+    """Values of the returns that have one."""
     found = (s for s in statements_in(statements) if isinstance(s, ast.Return))
     return [statement.value for statement in found if statement.value is not None]
 

@@ -68,7 +68,7 @@ _FORMS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"pipeline .*", "@vyre.pipeline"),
     (r"launch .*", "kernel[grid](x, y)"),
 ]
-"""What text says, with its sigils left out, and what Python says."""
+"""Spelling in a text, without its sigils, and spelling in Python."""
 
 
 def dotted_name(node: ast.AST) -> str:
@@ -81,8 +81,8 @@ def dotted_name(node: ast.AST) -> str:
 
 
 def foreign_help(name: str) -> str | None:
-    """What to write for a name of another language or library, with all its dots: `tl.program_id`, `np.maximum`; None for one
-    of nobody."""
+    """Remedy for a name of another language or library, with all its dots: `tl.program_id`, `np.maximum`; None for one
+    that no table has."""
     import_module("vyre_opt.syntax.synonyms")
     from ..syntax.synonyms import lookup  # a large table, which only errors need
 
@@ -114,7 +114,7 @@ def type_meant(value: object) -> str | None:
 
 
 def outside_help(name: str) -> str:
-    """What to write for an attribute of the package that is not there, outside of kernels."""
+    """Remedy for an attribute that the package does not have, outside of kernels."""
     kernels = import_module("vyre_opt.kernels")
     if name in getattr(kernels, "__all__", ()):
         return f"write vyre_opt.kernels.{name}(...)"

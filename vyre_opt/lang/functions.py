@@ -119,7 +119,7 @@ def func(function: Callable[..., Any]) -> Func:
 
 
 class Func:
-    """What `@func` makes."""
+    """Result of `@func`: a function of kernels."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -143,7 +143,7 @@ class Func:
 
 
 class Kernel(TranslatedFunction):
-    """What `@program` makes: `kernel[grid](arguments)` runs it in place on arrays, which decide where it runs.
+    """Result of `@program`: `kernel[grid](arguments)` runs it in place on arrays, which decide where it runs.
 
     Arrays in main memory are of NumPy or torch and run on the cpu, those on a GPU of any library there.
     A kernel is translated when it is first needed, and compiled once for each target.  Names of its closure and of its
@@ -334,8 +334,8 @@ class ConfiguredKernel:
 
     @public
     def report(self, *args: Any, machine: str | None = None, **kwargs: Any) -> CallReport:
-        """What a call with these arguments launches, without running it: what it moves and computes, what it waits for at
-        least, which forms it got and which were refused.
+        """Report of a call with these arguments, without running it: the bytes and operations of the launch, the resource that
+        limits it, the forms that it got and those that were refused.
 
         `machine`: as a GPU would launch it, such as "H100 SXM"; by default what the arrays are on.
         """

@@ -67,7 +67,7 @@ class Variable:
         return self.checked(owner, dtype, first)
 
     def checked(self, owner: str, dtype: DataType | None, subject: str = "") -> Any:
-        """What stands for a type in Python.  Raises BadInputs for one that the variable cannot be."""
+        """Python's name of a type.  Raises BadInputs for one that the variable cannot be."""
         if dtype not in self.choices:
             shown = f"{subject} is of {dtype}, and " if subject else ""
             raise BadInputs(f"{owner}: {shown}{self.name} is one of {', '.join(map(str, self.choices))}")
@@ -86,7 +86,7 @@ def _choices(key: Any) -> list[DataType]:
 
 
 def type_variables(source: FunctionSource) -> list[Variable]:
-    """Those of a function, in the order in which its arrays name them.
+    """Type variables of a function, in the order in which its arrays name them.
 
     A variable of numbers alone is none: the translation tells that it is no type.
     """
@@ -104,7 +104,7 @@ def widest_types(source: FunctionSource) -> dict[Any, Any]:
 
 
 def unbound_help(annotation: Any) -> str | None:
-    """What to write for an annotation with a type variable that no array decides; None for any other."""
+    """Remedy for an annotation with a type variable that no array decides; None for any other."""
     key = annotation if isinstance(annotation, (type, TypeVar)) else _elements(annotation)
     if isinstance(key, TypeVar) and not _choices(key):
         return f'say which types {key.__name__} may be: TypeVar("{key.__name__}", bound=Float)'
@@ -222,7 +222,7 @@ def _by_kind() -> dict[str, DataType]:
 
 
 class ByTypes:
-    """What runs a kernel or a pipeline with type variables, as `InPlace` runs one without: by the types of a call's arrays.
+    """Runner of a kernel or a pipeline with type variables, as `InPlace` is of one without: by the types of a call's arrays.
 
     `at(types)`: what runs it for types.
     """
@@ -232,7 +232,7 @@ class ByTypes:
         self._names = [name for variable in of.variables for name in variable.arrays]
         self._positions = [of.parameters.index(name) for name in self._names]
         self._known: dict[Any, InPlace] = {}
-        """By the types of arrays as their library has them."""
+        """Runners by the types of arrays as their library has them."""
 
     def __call__(self, args: Sequence[Any], grid: Any) -> None:
         self._for(args)(args, grid)

@@ -85,7 +85,7 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
 def _arguments(
     t: Statements, node: ast.Call, function: Callable[..., Any]
 ) -> dict[str, tuple[Binding, ast.expr]]:
-    """What each argument is bound to, and where it is written."""
+    """Binding of each argument, and the place where it is written."""
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

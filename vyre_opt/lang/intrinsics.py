@@ -1,4 +1,4 @@
-"""What kernels call by name: the ops of the table, shared memory, named kernels, and functions of numbers.
+"""Names that kernels call: the ops of the table, shared memory, named kernels, and functions of numbers.
 
 In plain Python most have no meaning and say so; `ceil_div` and `static` compute there too.
 """
@@ -63,7 +63,7 @@ class Intrinsic:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` and editors show."""
+        """Signature that `help` and editors show."""
         return inspect.signature(eval(f"lambda {self.arguments}: None"))
 
     def __repr__(self) -> str:
@@ -208,11 +208,11 @@ INTRINSICS: dict[str, Intrinsic] = {
     },
     **{name: Intrinsic(name, arguments, doc) for name, (arguments, doc) in _OWN.items()},
 }
-"""By their names in Python."""
+"""Intrinsics by their names in Python."""
 
 
 def namespaces() -> dict[str, KernelNamespace]:
-    """By their names: decode, scan, math, tt."""
+    """Namespaces by their names: decode, scan, math, tt."""
     return {name: KernelNamespace(name) for name in dict.fromkeys(k.split(".")[0] for k in NAMED_KERNELS)}
 
 
@@ -227,7 +227,7 @@ def static(value: T) -> T:
 
 
 def instead_of(value: object) -> str:
-    """What to write for an object that is no number."""
+    """Remedy for an object that is no number."""
     if isinstance(value, Intrinsic):
         row = OPS.get(value.__name__)
         return f"call it: vyre.{value.__name__}({'0' if row is not None and row.format == 'id' else '...'})"

@@ -24,7 +24,7 @@ from .python_source import Unsupported
 __all__ = ["element", "made", "refuse_second_name", "store", "update"]
 
 MAX_ELEMENTS = 64
-"""Of an array: more take more registers than an invocation has on a GPU, and each computed index as many selects."""
+"""Most elements of an array: more take more registers than an invocation has on a GPU, and each computed index as many selects."""
 
 
 def made(t: Any, node: ast.Call, of_type: ast.expr, of_size: ast.expr) -> LocalArray:

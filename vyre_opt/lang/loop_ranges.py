@@ -52,7 +52,7 @@ class LoopRange:
         return type_of(values[0]) if values else OpenType(False, is_scalar=True, is_integer=True)
 
     def item(self, t: Expressions, node: ast.For, counter: Value) -> Value:
-        """What the name of the loop stands for in a round."""
+        """Binding of the loop's name in a round."""
         if self.first is None:
             return counter
         dtype = type_of(counter)

@@ -1,4 +1,4 @@
-"""What kernels call by name, as the names of a module.
+"""Module of the names that kernels call.
 
 For editors and type checkers, ops.pyi has them with their arguments; `python docs/op_stubs.py` writes it.
 """

@@ -19,7 +19,7 @@ __all__ = ["rand", "randint"]
 ROUNDS = 10
 FACTORS = 0xD2511F53, 0xCD9E8D57
 STEPS = 0x9E3779B9, 0xBB67AE85
-"""That the words of the key grow by, round by round, modulo 2^32."""
+"""Steps by which the words of the key grow, round by round, modulo 2^32."""
 MASK = 0xFFFFFFFF
 
 

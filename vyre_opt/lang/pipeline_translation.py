@@ -80,7 +80,7 @@ class _Param:
 
 
 _WRONG = _Constant("")
-"""What a name stands for whose assignment was an error."""
+"""Binding of a name whose assignment was an error."""
 
 _Binding = _Constant | _Size | _Param | Buffer | tuple[Any, ...]
 
@@ -126,7 +126,7 @@ def check_decorated_pipeline(function: Callable[..., Any]) -> None:
 
 
 def _unwritten(read: UnwrittenRead) -> Diagnostic:
-    """What to say of a stage that reads what nothing has written: an error for an array of the caller's that is `Write`."""
+    """Diagnostic for a stage that reads an array which nothing has written: an error for a caller's array that is `Write`."""
     buffer, stage = read.buffer, read.stage
     if buffer.access is not AccessMode.WRITE:
         return unwritten_warning(read)
@@ -145,7 +145,7 @@ class _PipelineState:
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[Any] = []
         self._programs: dict[Any, Program] = {}
-        """By the kernels themselves: one that an expression makes each time would be gone, and its id that of another."""
+        """Programs by the kernels themselves: one that an expression makes each time would be gone, and its id that of another."""
 
     def program(self, kernel: Kernel) -> Program:
         """The program of a kernel in the module; two kernels of one name get two names."""
@@ -274,7 +274,7 @@ class _Translator:
             self._bind(target, binding)
 
     def _assigned(self, targets: Sequence[ast.expr], node: ast.expr) -> _Binding:
-        """What an assignment binds; a buffer is named by its target, in a tuple by the one at its place."""
+        """Binding of an assignment; a buffer is named by its target, in a tuple by the one at its place."""
         names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
         if isinstance(node, ast.Tuple) and len(node.elts) == len(names):
             return tuple(self._assigned([name], part) for name, part in zip(names, node.elts, strict=True))
@@ -530,7 +530,7 @@ class _Translator:
     def _param_value(
         self, node: ast.expr, param: Param, program: str, formals: Mapping[str, str], signature: str
     ) -> LaunchParam:
-        """What a launch passes for a number.  `formals`: the program's names of the buffers that it passes.  `signature`: how it
+        """Argument of a launch for a number.  `formals`: the program's names of the buffers that it passes.  `signature`: how it
         is called."""
         self._refuse_computed_float(node, param, program)
         binding = self.expression(node)
@@ -719,7 +719,7 @@ class _Translator:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
 
     def _subscript(self, node: ast.expr) -> Any:
-        """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
+        """Constant in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
         if isinstance(node, ast.Slice):
             bounds = (node.lower, node.upper, node.step)
             return slice(*[None if bound is None else self.constant(bound, "this index") for bound in bounds])
@@ -798,7 +798,7 @@ class _Translator:
 
 
 def _not_here(node: ast.Call, callee: Any, name: str) -> str | None:
-    """What to write in a pipeline for a function of Python or NumPy."""
+    """Remedy in a pipeline for a function of Python or NumPy."""
     if callee is print:
         return 'print arrays after the call of the pipeline, and values in a program: print(f"i={i}")'
     inner = node.args[0] if callee is math.ceil and len(node.args) == 1 else None

@@ -37,7 +37,7 @@ def pipeline(function: Callable[..., Any]) -> PipelineFunction:
 
 
 class PipelineFunction(TranslatedFunction):
-    """What `@pipeline` makes: a call runs the stages in order, in place on arrays, which decide where.
+    """Result of `@pipeline`: a call runs the stages in order, in place on arrays, which decide where.
 
     The default passes join launches first, where that is proven to give the same.
     """
@@ -97,7 +97,7 @@ class PipelineFunction(TranslatedFunction):
     def report(
         self, *args: Any, passes: str | None = None, machine: str | None = None, **kwargs: Any
     ) -> Report:
-        """What the passes make of the pipeline: which launches become one, which do not, and which fact is missing.
+        """Report of the passes on the pipeline: the launches that become one, the others, and the missing facts.
 
         With the arguments of a call also what it launches: what that moves and computes, and what it waits for.
         `passes`: others than those of a call.  `machine`: as a GPU would launch it, such as "H100 SXM"; by default what the
@@ -117,7 +117,7 @@ class PipelineFunction(TranslatedFunction):
 
     @public
     def time(self, *args: Any, **kwargs: Any) -> CallReport:
-        """What a call launches, and how long each launch takes, beside a copy of as many bytes: medians of some runs on copies
+        """Time the launches of a call, beside a copy of as many bytes: medians of some runs on copies
         of the arrays."""
         return self.in_place.report(in_order(self.function, args, kwargs), None, is_timed=True)
 

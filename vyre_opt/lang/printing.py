@@ -1,4 +1,4 @@
-"""What kernels print: `vyre.debug_print("i=%u v=%f", i, v)`, and Python's own `print`, f-strings among its arguments.
+"""Prints of kernels: `vyre.debug_print("i=%u v=%f", i, v)`, and Python's own `print`, f-strings among its arguments.
 
     print("row", i, v)             debug_print "row %v %v" %i, %v
     print(f"i={i} v={v:8.3f}")     debug_print "i=%v v=%8.3f" %i, %v
@@ -30,7 +30,7 @@ _EXAMPLE = 'write debug_print("i=%u v=%f", i, v)'
 _SPECIFICATION = re.compile(
     r"(?P<align>[<>]?)(?P<flags>[-+ ]?#?0?)(?P<size>\d*(?:\.\d+)?)(?P<letter>[dxXfeg]?)", re.ASCII
 )
-"""Of Python's format specifications, those that directives have."""
+"""Format specifications of Python that directives have, too."""
 
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
@@ -114,7 +114,7 @@ def _part(t: Expressions, node: ast.expr) -> Part:
 
 
 def _parts(t: Expressions, node: ast.JoinedStr) -> list[Part]:
-    """Those of an f-string."""
+    """Parts of an f-string."""
     return [
         _formatted(t, piece) if isinstance(piece, ast.FormattedValue) else _part(t, piece)
         for piece in node.values

@@ -1,4 +1,4 @@
-"""What Python says of a kernel or a pipeline that translates, and is probably not what was meant: warnings at its lines."""
+"""Warnings of a kernel or a pipeline that translates, and is probably not what was meant, at its lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ProgramWarning(UserWarning):
 
 
 _given: dict[str, dict[Any, Any]] = {}
-"""By file, what Python notes of its warnings, so that it shows one of them once."""
+"""Notes of Python on its warnings by file, so that it shows one of them once."""
 
 
 def give_warnings(diagnostics: Sequence[Diagnostic]) -> None:

@@ -91,7 +91,7 @@ class FunctionSource:
         self._locations: dict[ast.AST, Location] = {}
         is_indented = first < len(lines) and bool(_indent(lines[first]))
         self._shift = first - 1 - is_indented
-        """From the numbers of lines of the tree to places in `_lines`."""
+        """Distance from line numbers of the tree to places in `_lines`."""
         tree = _parsed(lines, first) if first < len(lines) else None
         if not isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree.name != code.co_name:
             raise DiagnosticError([_other_source(function)])
@@ -108,17 +108,17 @@ class FunctionSource:
                 raise DiagnosticError([Diagnostic("error", message, self.location(node), help=help)])
 
     def bound(self, value: Any) -> Any:
-        """What a constant stands for in this function: of a type variable, the type that it is."""
+        """Meaning of a constant in this function: the bound type for a type variable."""
         return self.types.get(value, value) if isinstance(value, (type, TypeVar)) else value
 
     @property
     def arguments(self) -> list[ast.arg]:
-        """Those of the function, but for * and **."""
+        """Arguments of the function, without * and **."""
         arguments = self.tree.args
         return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
     def default(self, argument: ast.arg) -> ast.expr | None:
-        """What an argument is where a call leaves it out, as it is written."""
+        """Default of an argument, as it is written."""
         arguments = self.tree.args
         by_position = [*arguments.posonlyargs, *arguments.args]
         first = len(by_position) - len(arguments.defaults)

@@ -82,7 +82,7 @@ def types_of(family: type[Scalar]) -> list[DataType]:
 
 
 def python_type(dtype: DataType) -> type[Scalar] | None:
-    """What stands for a type of the IR in Python; None for one that nothing does."""
+    """Python's name of a type of the IR; None for one without."""
     return _SCALARS.get(dtype)
 
 

@@ -1,4 +1,4 @@
-"""What names of Python stand for at each op of a kernel that is translated for a debugger (see ir/scopes.py)."""
+"""Scopes: the meanings of Python's names at each op of a kernel that is translated for a debugger (see ir/scopes.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels call with slices: reductions, scans, indices of the largest, blocks of one value, transposes and products."""
+"""Calls on slices: reductions, scans, indices of the largest, blocks of one value, transposes and products."""
 
 from __future__ import annotations
 

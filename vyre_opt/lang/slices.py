@@ -152,7 +152,7 @@ def filled(t: Expressions, node: ast.Call, view: BufferView) -> BufferView:
 
 
 def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Binding, node: ast.expr) -> None:
-    """What is beyond the edge of a block is not written; a row has the length of the array's."""
+    """Store a slice.  Elements beyond the edge of a block are not written; a row has the length of the array's."""
     t.check_access(target, view, "written")
     if view.fill is not None:
         raise Unsupported(target, "filled is for blocks that are read", "write to the array itself")
@@ -338,7 +338,7 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
 
 
 def _extent(t: Expressions, lower: ast.expr, upper: ast.expr) -> int:
-    """Of `i:i + 64` or `16:32`."""
+    """Extent of `i:i + 64` or `16:32`."""
     if (
         isinstance(upper, ast.BinOp)
         and isinstance(upper.op, ast.Add)

@@ -126,7 +126,7 @@ class Statements(slices.SliceExpressions):
 
     @contextmanager
     def _inner_names(self) -> Iterator[None]:
-        """What is assigned inside is not seen behind, also where an error ends it."""
+        """Scope of inner names: their assignments are not seen behind it, also where an error ends it."""
         outer, self.env = self.env, dict(self.env)
         try:
             yield
@@ -174,7 +174,7 @@ class Statements(slices.SliceExpressions):
                         self.report(second)
 
     def _assigned(self, targets: Sequence[ast.expr], node: ast.expr) -> Binding:
-        """What an assignment binds; shared memory is named by its target, in a tuple by the one at its place."""
+        """Binding of an assignment; shared memory is named by its target, in a tuple by the one at its place."""
         names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
         if isinstance(node, ast.Tuple) and len(node.elts) == len(names):
             return tuple(self._assigned([name], part) for name, part in zip(names, node.elts, strict=True))
@@ -431,7 +431,7 @@ class Statements(slices.SliceExpressions):
         return True
 
     def _rest_unless_left(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
-        """After a statement that may have set flags: the rest, where none is.  Whether there was any to translate."""
+        """Translate the rest after a statement that may have set flags, for invocations without one.  Returns whether there was any rest."""
         left: Value | None = None
         for flag in self._flags():
             if isinstance(flag, Static):
@@ -527,7 +527,7 @@ class Statements(slices.SliceExpressions):
         blocks: tuple[Block, Block],
         pairs: list[tuple[Value, Value]],
     ) -> Binding:
-        """What a name is after two branches: its parts are added to `pairs`."""
+        """Merge a name after two branches: its parts are added to `pairs`."""
         shown = _plain_name(name)
         missing = Unbound(
             f"{shown} has a value in one branch of this if only",
@@ -635,7 +635,7 @@ class Statements(slices.SliceExpressions):
         return isinstance(function, Static) and function.value is range
 
     def _static_items(self, node: ast.expr) -> list[Any]:
-        """What a loop over `static(...)` or a tuple goes through.  Raises Unsupported."""
+        """Values of a loop over `static(...)` or a tuple.  Raises Unsupported."""
         binding = self.expression(node)
         if isinstance(binding, tuple):
             return list(binding)

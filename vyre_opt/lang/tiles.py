@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["copy_tile", "dot"]
 
 PIECE_BYTES = 16
-"""That an invocation copies at a time, at most."""
+"""Bytes that an invocation copies at a time, at most."""
 
 DEPTH_BYTES = 32
-"""Of a row of a factor that the matrix units take at a time."""
+"""Bytes of a factor's row that the matrix units take at a time."""
 
 
 Check = Callable[["Expressions", dict[str, ast.expr]], None]

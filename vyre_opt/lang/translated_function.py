@@ -1,4 +1,4 @@
-"""What kernels and pipelines of Python share: options, type variables, translation and calls.
+"""Base of kernels and pipelines in Python: options, type variables, translation and calls.
 
 A kernel or a pipeline under options, or for types of its variables, is another object of the same function, made once.
 """
@@ -51,7 +51,7 @@ class TranslatedFunction(ABC):
         self._generic: tuple[Self, tuple[Any, ...]] | None = None
         """The one that `at` was called on, and the types."""
         self._variants: dict[Any, Self] = {}
-        """What `options` and `at` made, by the options and by the types."""
+        """Results of `options` and `at`, by the options and by the types."""
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ class TranslatedFunction(ABC):
 
     @property
     def call_options(self) -> CallOptions:
-        """What `options` chose."""
+        """Choices of `options`."""
         return self._options
 
     @functools.cached_property
@@ -157,7 +157,7 @@ class TranslatedFunction(ABC):
 
     @functools.cached_property
     def in_place(self) -> InPlace | ByTypes:
-        """What runs the function on arguments in its order."""
+        """Runner of the function on arguments in its order."""
         if self.variables:
             return ByTypes(self, lambda types: self.at(*types)._own_in_place)
         return self._own_in_place

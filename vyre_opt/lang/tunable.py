@@ -66,7 +66,7 @@ def tunable(
 
 
 class Tunable:
-    """What `@tunable` makes.  It is called as what its function returns; of a program, `name[grid](arguments)`.
+    """Result of `@tunable`.  It is called as its function's results are; for a program, `name[grid](arguments)`.
 
     A call takes the choice of an `autotune` for arrays of such sizes on that target, or else the first legal choice.
     """
@@ -77,7 +77,7 @@ class Tunable:
         functools.update_wrapper(self, factory)
         self.variants = Variants(factory, factors, constraints)
         self._choices: dict[tuple[str, str], Config] = {}
-        """What was tuned: by target, and by the class of sizes."""
+        """Tuned choices by target, and by the class of sizes."""
         self._known: dict[Any, Config] = {}
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ class TunableCall(Call):
 
     @cached_property
     def expected(self) -> list[Array]:
-        """What the default leaves in the arrays that it writes, without passes."""
+        """Contents that the default leaves in the arrays that it writes, without passes."""
         outputs = self._in_place(self.variants.default, None)()
         self.wait()
         return [on_host(array) for array in outputs]

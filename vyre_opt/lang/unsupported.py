@@ -1,4 +1,4 @@
-"""What kernels cannot say, and what to write in its place."""
+"""Syntax that kernels do not have, and the remedies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ir.program import MAX_NESTING
 __all__ = ["EXPRESSIONS", "LOOP_ELSE", "STATEMENTS", "TOO_DEEP", "surely_unsupported"]
 
 Message = tuple[str, str | None]
-"""What is wrong, and what to write."""
+"""Mistake and remedy."""
 
 TOO_DEEP: Message = (f"this nests too deep; blocks nest {MAX_NESTING} levels at most", "write it in parts")
 

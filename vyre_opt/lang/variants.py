@@ -50,7 +50,7 @@ class Variants:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """That of the default, which has the arguments of all."""
+        """Function of the default, which has the arguments of all."""
         return self.at(**self.default).function
 
     def at(self, **config: Any) -> Variant:

@@ -31,7 +31,7 @@ HEAD_BYTES, DIGEST_BYTES, KEY_BYTES, SIGNATURE_BYTES = 56, 32, 32, 64
 ALIGNMENT = 64
 
 MAX_BYTES = 1 << 31
-"""Of a pack."""
+"""Most bytes of a pack."""
 
 
 class PackError(ValueError):
@@ -170,7 +170,7 @@ class Pack:
         return PackError(f"{self.name} is no pack: {what}; fetch it anew, or write it anew")
 
     def _read_index(self, content: bytes) -> tuple[int, Any]:
-        """Where the index ends, and the index."""
+        """End of the index, and the index."""
         if content[:8] != MAGIC:
             raise self.malformed("it does not begin with vyrepack")
         version = int.from_bytes(content[8:12], "little")

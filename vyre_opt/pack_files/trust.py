@@ -1,4 +1,4 @@
-"""Which packs a loader accepts: those of a digest, or those that an Ed25519 key has signed.
+"""Trust: a loader accepts packs of a digest, or packs that an Ed25519 key has signed.
 
 Object code is code: who loads a pack runs it.  So a digest or a key that came another way than the pack is what trust rests on.
 Signatures are made and checked by the package `cryptography`, an extra.
@@ -14,7 +14,7 @@ from .format import KEY_BYTES, Pack, PackError, Signature, pack_bytes
 __all__ = ["KEY_PREFIX", "check_trust", "public_key", "signed"]
 
 KEY_PREFIX = "ed25519:"
-"""Of a key as text, in front of 64 hexadecimal digits; a digest has none."""
+"""Prefix of a key as text, before 64 hexadecimal digits; a digest has none."""
 
 Trusted = str | Iterable[str]
 

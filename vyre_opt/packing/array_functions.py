@@ -25,7 +25,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
         "tt_chain",
     )
 }
-"""Those that are one planned call, and nothing before or after it."""
+"""Functions that are one planned call, and nothing before or after it."""
 
 WORKERS = 8
 """Threads that schedules are chosen for: a pack is the same wherever it is made."""
@@ -53,14 +53,14 @@ def name_of(function: Any) -> str:
 
 
 def taken_as(function: Any) -> str:
-    """How arrays are taken: "u32" of whole numbers, "arrays" of others."""
+    """Kind of the arrays that a function takes: "u32" for whole numbers, "arrays" for others."""
     return "u32" if name_of(function) == "softmax_step" else "arrays"
 
 
 def planned_call(
     function: Callable[..., Any], arguments: Sequence[Any]
 ) -> tuple[Call | Steps, Sequence[OperandLike], Sequence[str], dict[str, Any]]:
-    """What a call comes to, its operands, their names and its options, which are a dict behind the arrays.  Raises BadInputs."""
+    """Plan of a call, its operands, their names and its options, which are a dict behind the arrays.  Raises BadInputs."""
     has_options = bool(arguments) and isinstance(arguments[-1], dict)
     arrays, options = (arguments[:-1], arguments[-1]) if has_options else (arguments, {})
     try:

@@ -294,7 +294,7 @@ def _launched(module: Module, name: str) -> list[Program]:
 
 
 def _key(buffer: Buffer, dimension: int) -> str:
-    """What lengths have an extent by."""
+    """Key of an extent among lengths."""
     return length_key(buffer.name, dimension if buffer.dimensions > 1 else None)
 
 
@@ -318,7 +318,7 @@ def _shapes_of(buffers: Sequence[Buffer], lengths: Mapping[str, int]) -> dict[st
 
 
 def _remarks(module: Module, passes: Passes) -> list[dict[str, Any]]:
-    """What passes say of a module."""
+    """Remarks of passes on a module."""
     result = PassManager(passes or (), target="cpu", verify_each=False).run(copy_module(module))
     return [
         {

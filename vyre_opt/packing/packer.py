@@ -108,7 +108,7 @@ def targets_of(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _calls(shapes: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """By function, the arguments of calls."""
+    """Arguments of calls by function."""
     for name, calls in shapes.items():
         if not isinstance(calls, (list, tuple)) or not all(
             isinstance(c, (list, tuple, Mapping)) for c in calls

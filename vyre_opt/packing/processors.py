@@ -26,7 +26,7 @@ LEVELS = {
     "x86-64-v4": ("x86-64-v4", _V4, _X86),
     "aarch64": ("generic", "+neon,+fp-armv8", _AARCH64),
 }
-"""By the name that packs have: LLVM's name of the CPU, its features, and the system.  v2 runs on every x86-64 since 2009."""
+"""Processors by the name that packs have: LLVM's name of the CPU, its features, and the system.  v2 runs on every x86-64 since 2009."""
 
 
 def host_of(level: str, opt: int = 3) -> Host:

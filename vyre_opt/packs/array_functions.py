@@ -57,7 +57,7 @@ class PackedArrayFunction:
         return self._function(arrays, named[0], self._target, out, canonical(options).decode())
 
     def _plan(self, backend: ArrayBackend, operands: Sequence[Operand], options: str) -> Call | Steps:
-        """What a call comes to.  Raises ValueError for one that is not packed."""
+        """Plan of a call.  Raises ValueError for one that is not packed."""
         own = [[list(operand.shape), operand.kind] for operand in operands]
         for row in self._calls:
             if row["operands"] == own and canonical(row["options"]).decode() == options:

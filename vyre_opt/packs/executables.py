@@ -39,7 +39,7 @@ def executable_of(row: Row, target: PackedTarget, decoder: Decoder) -> PackedPro
 
 
 class _WithoutCompiler(Executable):
-    """What executables of a pack have not."""
+    """Methods that need the compiler, which executables of a pack do not have."""
 
     def report_on(self, *args: Any, **options: Any) -> CallReport:
         raise BackendError("a report of a call needs the compiler: compile the function with vyre-opt")

@@ -26,7 +26,7 @@ _ATTRIBUTES = ("access", "buffer", "covers", "dimension", "edge", "layout", "mes
 
 
 class Unpackable(ValueError):
-    """What has no form in a pack."""
+    """Error for an object without a form in a pack."""
 
 
 class Encoder:
@@ -37,7 +37,7 @@ class Encoder:
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def source_rows(self) -> list[dict[str, Any]]:
-        """What places need of each source beside its text."""
+        """Facts that places need of each source besides its text."""
         return [
             {
                 "column": source.first_column,
@@ -91,7 +91,7 @@ class Encoder:
         }
 
     def program(self, program: Program) -> dict[str, Any]:
-        """Without its ops."""
+        """Program without its ops."""
         return {
             "buffers": [self.buffer(buffer) for buffer in program.buffers.values()],
             "grid": program.grid and list(program.grid),
@@ -102,7 +102,7 @@ class Encoder:
         }
 
     def declared(self, program: Program, forms: Mapping[str, Sequence[WholeWrite]]) -> dict[str, Any]:
-        """What plans ask of a program: its declarations, the lengths that it takes, and what it writes whole."""
+        """Facts of a program that plans ask for: its declarations, the lengths that it takes, and the buffers that it writes whole."""
         lengths = {
             op.attrs["buffer"]: op
             for op in program.walk()

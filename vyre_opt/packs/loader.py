@@ -94,7 +94,7 @@ class LoadedPack(Mapping[str, Any]):
 
 
 class _Called:
-    """What arguments of calls by name are put in order by."""
+    """Signature by which arguments of calls by name are put in order."""
 
     def __init__(self, name: str, arguments: list[str], defaults: Mapping[str, Any]) -> None:
         from inspect import Parameter, Signature

@@ -1,4 +1,4 @@
-"""Which levels of x86-64 or aarch64 this machine has, by what Linux says of it.
+"""Levels of x86-64 or aarch64 that this machine has, by the features that Linux lists.
 
 The levels of x86-64 are those of its ABI, each with all of the one before; v2 is what every server and desktop since 2009 has.
 """

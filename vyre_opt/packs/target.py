@@ -26,7 +26,7 @@ from .processors import levels_of_this_machine
 __all__ = ["ABI", "PackedTarget"]
 
 ABI = 1
-"""Of object code and of the threads that run it; another number whenever code of before could not be called."""
+"""Version of the interface of object code and of the threads that run it; another number whenever earlier code could not be called."""
 
 
 class CompiledProgram:
