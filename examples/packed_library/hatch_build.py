@@ -15,6 +15,8 @@ class Kernels(BuildHookInterface):
         import vyre_opt
 
         spec = importlib.util.spec_from_file_location("smoothing_kernels", HERE / "smoothing" / "kernels.py")
+        assert spec is not None
+        assert spec.loader is not None
         kernels = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(kernels)
         self.folder = tempfile.TemporaryDirectory()
