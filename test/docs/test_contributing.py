@@ -312,7 +312,7 @@ RULE: dict[str, Sequence[Step]] = {
             """,
         )
     ],
-    "If its match is none": [named_files_exist],
+    "If `test/support/rules/identity_patterns.py` does": [named_files_exist],
     "Show in": [
         insert(
             "// Signed division by a power",
