@@ -86,5 +86,6 @@ def test_the_header_has_the_words_of_the_lowering() -> None:
 
     header = (EXAMPLE / "c" / "vyre_kernel.h").read_text()
     assert FAULT_WORDS[:5] == ("found", "op", "workgroup", "lane", "index")
-    assert f"VYRE_STOP = {STOP_WORD}, VYRE_YIELD = {YIELD_WORD}" in header
-    assert f"#define VYRE_STATUS_WORDS {YIELD_WORD + 1}" in header
+    assert f"_STOP = {STOP_WORD}" in header
+    assert f"_YIELD = {YIELD_WORD} " in header
+    assert f"_STATUS_WORDS {YIELD_WORD + 1}\n" in header

@@ -257,3 +257,30 @@ def test_the_tool_extracts_a_part(packs: list[Path], tmp_path: Path) -> None:
         1,
         f"error: {packs[0]}: there is no part functions/none",
     )
+
+
+CHECKER = """
+from types import SimpleNamespace
+
+def check(written, optimised, certificate):
+    return SimpleNamespace(is_refused=certificate != written + optimised, summary=lambda: f"of {certificate}\\n")
+"""
+
+
+def test_the_tool_has_certificates_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever checker is there, on the texts that a certificate names."""
+    (tmp_path / "stand_in_checker.py").write_text(CHECKER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    about = {"written": "a", "optimised": "b"}
+    parts = [Part("a", "text", b"one"), Part("b", "text", b"two"), Part("c", "certificate", b"onetwo", about)]
+    (tmp_path / "right").write_bytes(pack_bytes(parts, {}))
+    (tmp_path / "wrong").write_bytes(pack_bytes([*parts, Part("d", "certificate", b"one", about)], {}))
+    (tmp_path / "lost").write_bytes(pack_bytes([parts[0], parts[2]], {}))
+    monkeypatch.setattr("vyre_opt.cli.pack.CHECKER", "stand_in_checker")
+    assert call_pack("verify", tmp_path / "right").stdout.splitlines()[-1] == "c: of onetwo"
+    wrong = call_pack("verify", tmp_path / "wrong")
+    assert (wrong.returncode, wrong.stdout.splitlines()[-2:]) == (1, ["c: of onetwo", "d: of one"])
+    assert "there is no part b" in call_pack("verify", tmp_path / "lost").stderr
+    monkeypatch.setattr("vyre_opt.cli.pack.CHECKER", "no_checker")
+    missing = call_pack("verify", tmp_path / "right")
+    assert (missing.returncode, "has no no_checker" in missing.stderr) == (1, True)

@@ -33,7 +33,9 @@ What is removed is compiled again when it is needed.
 def command(ctx: click.Context) -> int:
     """Show, empty or check the cache of compiled programs."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("give a command: info, clear, verify, export-tuning or import-tuning", ctx)
+        raise click.UsageError(
+            "give a command: info, clear, verify, export, export-tuning or import-tuning", ctx
+        )
     return 0
 
 
@@ -83,6 +85,23 @@ def verify(remove: bool) -> int:
         errors.print_error(f"{finding.path}: {finding.reason}{endings[finding.removed]}")
     errors.write_stdout(f"{intact} files are whole, {len(damaged)} damaged\n")
     return int(bool(damaged))
+
+
+@command.command()
+@click.argument("file", type=click.Path())
+def export(file: str) -> int:
+    """Write all compiled programs and results of the tuner to FILE, a pack that VYRE_PACKS finds elsewhere."""
+    from ..execution.cache.inventory import exported
+    from .text_files import write_file
+
+    store = _safe_store()
+    try:
+        content, count = exported(store)
+    except FileNotFoundError:
+        raise errors.ToolError(f"there is nothing in {store.root}") from None
+    write_file(content, file)
+    errors.write_stdout(f"{_entries(count, len(content))}\n")
+    return 0
 
 
 @command.command("export-tuning")

@@ -11,6 +11,7 @@ import click
 
 from ..pack_files import compare, trust
 from ..pack_files.format import Pack, PackError, read_pack
+from ..worker import find_module, import_module
 from . import errors
 from .command import CommandGroup, common_options
 from .text_files import write_file
@@ -22,6 +23,8 @@ EPILOG = """\
 """
 
 FILE = click.Path()
+CHECKER = "vyre_opt.checker"
+"""What checks certificates; a build may lack it."""
 
 
 @click.group(
@@ -86,14 +89,28 @@ def list_parts(file: str) -> int:
 )
 @_told
 def verify(file: str, trusted: tuple[str, ...]) -> int:
-    """Check every byte of FILE, and whom it is by."""
+    """Check every byte of FILE, whom it is by, and the certificates of what passes did."""
     pack = _read(file)
     pack.check()
     if trusted:
         trust.check_trust(pack, trusted)
     whom = "trusted" if trusted else "by whoever wrote it: no --trusted is given"
     errors.write_stdout(f"{file}: {len(pack.names())} parts are whole; {whom}\ndigest {pack.digest}\n")
-    return 0
+    refused = [_is_refused(pack, name) for name in pack.names("certificate")]  # all are shown
+    return int(any(refused))
+
+
+def _is_refused(pack: Pack, name: str) -> bool:
+    """Show what a certificate proves; whether the checker refuses it."""
+    if find_module(CHECKER) is None:
+        raise errors.ToolError(
+            f"{pack.name}: {name} is not checked, since this installation has no {CHECKER}"
+        )
+    about = pack.about_part(name)
+    texts = [pack.read(str(about.get(which))).decode() for which in ("written", "optimised")]
+    report = import_module(CHECKER).check(*texts, pack.read(name).decode())
+    errors.write_stdout("".join(f"{name}: {line}\n" for line in report.summary().splitlines()))
+    return bool(report.is_refused)
 
 
 @command.command()

@@ -70,6 +70,7 @@ VARIABLES: dict[str, tuple[str, ...] | Callable[[str], str | None] | None] = {
     "VYRE_REFUSED_RESULT": ("error",),
     "VYRE_CACHE_DIR": None,
     "VYRE_CACHE_SIZE": None,
+    "VYRE_PACKS": None,
 }
 """The values of each variable, or a function that says what a wrong one should be; None where the reader takes any text."""
 

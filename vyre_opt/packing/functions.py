@@ -33,6 +33,7 @@ from ..rewriting.cloning import copy_module
 from ..targets.cpu.dispatcher import CpuDispatcher
 from .array_functions import planned_call, taken_as
 from .code import program_parts
+from .decisions import decision_parts
 
 __all__ = ["FunctionPacker", "Shapes"]
 
@@ -73,7 +74,8 @@ class FunctionPacker:
         self._put(Part(f"functions/{name}", "function", canonical(row)))
         self._put(Part(f"texts/{name}", "text", str(module).encode()))
         self._put(Part(f"optimised/{name}", "text", str(executable.module).encode()))
-        self._put(Part(f"remarks/{name}", "remarks", canonical(_remarks(module, passes))))
+        for part in decision_parts(name, module, passes):
+            self._put(part)
 
     def add_array_function(self, function: Any, name: str, calls: Sequence[Any]) -> None:
         """Add a function on arrays for some calls.  Raises BadInputs."""
@@ -315,17 +317,3 @@ def _shapes_of(buffers: Sequence[Buffer], lengths: Mapping[str, int]) -> dict[st
         )
         for buffer in buffers
     }
-
-
-def _remarks(module: Module, passes: Passes) -> list[dict[str, Any]]:
-    """Remarks of passes on a module."""
-    result = PassManager(passes or (), target="cpu", verify_each=False).run(copy_module(module))
-    return [
-        {
-            "kind": remark.kind,
-            "message": remark.message,
-            "pass": remark.pass_name,
-            "place": None if remark.loc is None else str(remark.loc),
-        }
-        for remark in result.remarks
-    ]

@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from ...cache_files.entry import HEAD_BYTES, KINDS, MAX_ENTRY_BYTES, Damaged, read_head, unpack
 from ...cache_files.folder import PARTIAL, Folder, open_folder
 from ...cache_files.secret import KEY_FILE, read_key
+from ...pack_files.format import Part, pack_bytes
 from .store import LAYOUT, SHARDS, Store, entries_of
 
-__all__ = ["Finding", "Survey", "check", "remove_own_files", "survey"]
+__all__ = ["Finding", "Survey", "check", "exported", "remove_own_files", "survey"]
+
+_OF_ONE_MACHINE = ("host", "version")
+"""Kinds of entries that are no use elsewhere: the names of a machine until it starts again, and times of source files."""
 
 _PARTIAL = rf"(\.[0-9a-f]{{12}}{re.escape(PARTIAL)})?"
 _TABLES = re.compile(rf"grammar-([0-9a-f]{{64}})\.tables{_PARTIAL}")
@@ -87,6 +91,26 @@ def check(store: Store, remove: bool = False) -> tuple[int, list[Finding]]:
         for folder, name, reason in _unusable_folders(root):
             findings.append(Finding(folder.path_of(name), reason, folder.remove(name) if remove else None))
     return intact, sorted(findings)
+
+
+def exported(store: Store) -> tuple[bytes, int]:
+    """A pack of all entries of a store that are of use elsewhere, results of the tuner included, and how many these are."""
+    parts = []
+    with open_folder(store.root) as root:
+        secret = read_key(root)
+        for shard in store.shards():
+            for entry in entries_of(shard):
+                if entry.is_partial:
+                    continue
+                try:
+                    kind, _, _ = read_head(shard.read_start(entry.path.name, HEAD_BYTES))
+                    if kind not in KINDS or kind in _OF_ONE_MACHINE:
+                        continue
+                    kind, payload = unpack(secret, shard.read(entry.path.name, MAX_ENTRY_BYTES), entry.key)
+                except (OSError, Damaged):
+                    continue
+                parts.append(Part(f"cache/{entry.path.name}", "cache", payload, {"kind": kind}))
+    return pack_bytes(parts, {"cache": 1}), len(parts)
 
 
 def remove_own_files(store: Store) -> None:

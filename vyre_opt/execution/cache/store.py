@@ -28,6 +28,7 @@ from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache, read_key
 from ...ir.bounded_read import read_size
+from ...worker import import_module
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -89,7 +90,17 @@ class Store:
         return self.folder / name[0] / name
 
     def get(self, key: bytes, kind: str) -> bytes | None:
-        """The payload under a key; None for a miss, of whatever cause.  Removes an entry that is damaged."""
+        """The payload under a key, of the folder or of packs; None for a miss, of whatever cause.  Removes an entry that is damaged."""
+        payload = self._own(key, kind)
+        if payload is None and os.environ.get("VYRE_PACKS"):
+            import_module(f"{__package__}.packed")
+            from .packed import packed_entry
+
+            payload = packed_entry(key, kind)
+        return payload
+
+    def _own(self, key: bytes, kind: str) -> bytes | None:
+        """The payload under a key in the folder."""
         name = key.hex()
         try:
             with self._open_shard(name[0]) as (shard, secret):
