@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Protocol
 
-from ..checker.check import FORMAT, VERSION, Finding, check
+from ..checker.check import FORMAT, VERSION, Finding, check, digest
 from ..checker.claims import check_same
 from ..checker.cover import Uncovered
 from ..checker.facts import (
@@ -89,12 +89,21 @@ class CertificateWriter:
         """The text after them."""
         return self.texts[-1]
 
-    def certificate(self) -> str:
-        """JSON in one form: equal runs give equal bytes."""
+    def certificate(self, module: Module | None = None) -> str:
+        """JSON in one form: equal runs give equal bytes.  `module`: what no pass ran on, if none did."""
+        if not self.texts and module is not None:
+            self.texts.append(generic_text(module))
         steps = [dict(step) for step in self.steps]
         if steps:
             steps[-1]["text"] = None
-        whole = {"format": FORMAT, "version": VERSION, "steps": steps, "facts": list(facts(self.optimised))}
+        whole = {
+            "format": FORMAT,
+            "version": VERSION,
+            "written": digest(self.written),
+            "optimised": digest(self.optimised),
+            "steps": steps,
+            "facts": list(facts(self.optimised)),
+        }
         return json.dumps(whole, sort_keys=True, separators=(",", ":")) + "\n"
 
 
@@ -111,10 +120,10 @@ def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> 
     joins = [facts for facts in applied if facts["claim"] == "join"]
     joined = {facts["program"] for facts in joins}
     for facts in joins:
-        if facts["halo"] or facts.get("regrid") or facts.get("order"):
-            yield _trusted(
-                "program", facts["program"], "launches over another grid, with a halo or in another order"
-            )
+        if _is_other_launch(facts):
+            why = "launches over another grid, with a halo or in another order"
+            yield _trusted("program", facts["program"], why)
+            yield _trusted("pipeline", facts["pipeline"], f"@{facts['program']} is trusted")
         else:
             yield {key: facts[key] for key in ("claim", "pipeline", "program")} | {
                 "at": list(facts["at"]),
@@ -150,8 +159,14 @@ def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> 
             a and b and (a.head, a.scalars, a.bound) == (b.head, b.scalars, b.bound)
             for a, b in heads.values()
         )
-        if now is None or now.text != pipeline.text or not is_same:
+        is_trusted = any(facts["pipeline"] == name for facts in joins if _is_other_launch(facts))
+        if not is_trusted and (now is None or now.text != pipeline.text or not is_same):
             yield {"claim": "same", "pipeline": name}
+
+
+def _is_other_launch(facts: Mapping[str, Any]) -> bool:
+    """Whether launches that became one run over another grid, some elements again, or in another order."""
+    return bool(facts["halo"] or facts.get("regrid") or facts.get("order"))
 
 
 def _tiles(before: Text, after: Text, name: str, moved: Sequence[str]) -> Claim:
@@ -192,6 +207,7 @@ def findings(before: str, after: str, name: str, claims: Sequence[Claim]) -> lis
     """What the checker says of the claims of one step, in order, and of what they leave out."""
     step = {"pass": name, "text": None, "claims": list(claims)}
     whole = {"format": FORMAT, "version": VERSION, "steps": [step], "facts": []}
+    whole |= {"written": digest(before), "optimised": digest(after)}
     return check(before, after, whole).findings
 
 

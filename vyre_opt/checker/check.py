@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from .facts import facts_of, is_in_bounds, is_race_free
 from .reader import Malformed, Module, read_module
 from .walk import Mismatch
 
-__all__ = ["FORMAT", "VERSION", "Finding", "Report", "check"]
+__all__ = ["FORMAT", "VERSION", "Finding", "Report", "check", "digest"]
 
 FORMAT, VERSION = "vyre-certificate", 1
 PROVEN, TRUSTED, REFUSED = "proven", "trusted", "refused"
@@ -101,9 +102,16 @@ def check(written: str, optimised: str, certificate: str | bytes | Mapping[str, 
     return report
 
 
+def digest(text: str) -> str:
+    """SHA-256 of a text, by which a certificate names it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _check(written: str, optimised: str, certificate: Claim, report: Report) -> None:
     if certificate["format"] != FORMAT or certificate["version"] != VERSION:
         raise Malformed(f"the certificate is not of format {FORMAT}, version {VERSION}")
+    if [certificate["written"], certificate["optimised"]] != [digest(written), digest(optimised)]:
+        raise Malformed("the certificate is of other texts")
     steps = certificate["steps"]
     texts = [written, *(step["text"] for step in steps[:-1]), optimised] if steps else [optimised]
     if not steps and written != optimised:

@@ -264,22 +264,22 @@ def check_join(before: Module, after: Module, claim: Join) -> None:
         formals = [
             s.program.buffers[formal] for s in sides for formal, shared in s.names.items() if shared == name
         ]
-        if _is_cut_off(joined.buffers[own], formals):
-            _check_internal(pipeline, claim, name, joined.buffers[own])
+        buffer = joined.buffers[own]
+        lacks_input = any(map(_is_given, formals)) and not _is_given(buffer)
+        lacks_output = any(map(_is_result, formals)) and not _is_result(buffer)
+        is_kept = any(_is_given(each) and _is_result(each) for each in formals)  # what is not stored stays
+        if not buffer.is_bound or lacks_output or (lacks_input and is_kept):
+            _check_internal(pipeline, claim, name, buffer)
+        if not buffer.is_bound or lacks_output or lacks_input:
             check_cover(terms, _in_order(walk.events, claim.barriers), name)
 
 
-def _is_cut_off(buffer: Buffer, formals: Sequence[Buffer]) -> bool:
-    """Whether the joined program is not given what is in a buffer, or does not give it back, as one of the launches was or did."""
+def _is_given(buffer: Buffer) -> bool:
+    return buffer.access == "read" or "live_in" in buffer.flags
 
-    def is_given(each: Buffer) -> bool:
-        return each.access == "read" or "live_in" in each.flags
 
-    def is_result(each: Buffer) -> bool:
-        return each.access == "write" or "live_out" in each.flags
-
-    is_input, is_output = any(map(is_given, formals)), any(map(is_result, formals))
-    return not buffer.is_bound or (is_input and not is_given(buffer)) or (is_output and not is_result(buffer))
+def _is_result(buffer: Buffer) -> bool:
+    return buffer.access == "write" or "live_out" in buffer.flags
 
 
 def _check_types(joined: Program, names: Mapping[str, str], sides: Sequence[Side]) -> None:

@@ -12,6 +12,7 @@ barrier, on both sides at once.  This supposes that the program as written has n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -155,10 +156,11 @@ class Walk:
         self.when: list[tuple[int, bool]] = []
         self.loops: list[Loop] = []
         self.loads: list[_Loads] = []
+        self.delayed: list[tuple[str, tuple[int, ...], str, Op]] = []
         self.versions: dict[str, int] = {}
         self.cells: dict[str, dict[tuple[object, ...], int]] = {}
         sides = [*before, *([after] if after else [])]
-        self.unseen = {name for side in before for name in _unseen(side)}
+        self.unseen = {name for side in before for name in _unseen(side)} - self.tiles.keys()
         self.written = {name for side in sides for name in _written(side, side.program.body)}
 
     def run(self) -> None:
@@ -168,6 +170,7 @@ class Walk:
             events: list[Event] = []
             self.events.append(events)
             if number in self.barriers:
+                self.no_delayed()
                 other = follower.effect() if follower else None
                 if follower and (
                     other is None or other.name != "barrier" or other.attrs.get("scope") != "workgroup"
@@ -196,6 +199,7 @@ class Walk:
     def _end(self, follower: _Cursor | None, last: Op | None) -> Op | None:
         """Checks that the other side's block ends here, too."""
         other = follower.effect() if follower else None
+        self.no_delayed()
         loads = self.loads.pop()
         if follower is None:
             return None
@@ -204,10 +208,8 @@ class Walk:
         if (other.name if other else "yield") != (last.name if last else "yield"):
             raise Mismatch("a block ends otherwise", other or last)
         for load, op in loads.extra.items():
-            if load not in loads.here and not self._is_inside(load, op):
-                raise Mismatch(
-                    "the program as written does not load this here, and it is not proven in bounds", op
-                )
+            if load not in loads.here and not self._is_harmless(load, op):
+                raise Mismatch(f"the program as written has no such {op.name} here", op)
         for index, limit, op in loads.extra_checks:
             same = next((each for each in loads.checks if each[:2] == (index, limit)), None)
             if same is not None:
@@ -227,12 +229,14 @@ class Walk:
                 return True
         return False
 
-    def _is_inside(self, load: tuple[object, ...], op: Op) -> bool:
+    def _is_harmless(self, load: tuple[object, ...], op: Op) -> bool:
+        """Whether a load that the program as written does not make is of contents that are given, and in bounds."""
         assert self.after is not None
-        shape = self.after.declared(op).shape
-        name, at, width = load
-        if name in self.tiles:
+        declared = self.after.declared(op)
+        name, at, width, _ = load
+        if name in self.written or (declared.access != "read" and "live_in" not in declared.flags):
             return False
+        shape = declared.shape
         assert isinstance(at, tuple) and isinstance(width, int)
         for index, extent, wide in zip(at, shape, [*[1] * (len(shape) - 1), width], strict=True):
             low, high = self.terms.bounds[index]
@@ -248,50 +252,103 @@ class Walk:
                 side.values[op.results[0]] = self.value(side, op)
             elif op.name == "load":
                 side.values[op.results[0]] = self._load(side, op, events)
-            elif op.name == "for" and self.never_runs(side, op):
-                pass
-            elif op.name == "store" and side.buffer(op) in self.unseen:
-                at = tuple(self.use(side, value) for value in op.operands[1:])
-                self._note(
-                    side,
-                    op,
-                    side.buffer(op),
-                    at,
-                    _width(op.operands[0].type, side.declared(op).type),
-                    "store",
-                    events,
-                )
-            elif (
-                op.name == "if" and (known := self.terms.constant(self.use(side, op.operands[0]))) is not None
-            ):
-                self._ops(side, self.taken(op, known), follower, events)
             elif op.name == "check_bounds":
                 # no fact for what follows: a target may leave checks out
                 index, limit = (self.use(side, value) for value in op.operands)
                 self.loads[-1].checks.append((index, limit, op))
+            elif op.name == "store" and side.buffer(op) in self.unseen:
+                self._note_store(side, op, events)
+                self.loads[-1].here.add(self.unseen_store(side, op))
+            elif (straight := self.straight(side, op)) is not None:
+                self._ops(side, straight, follower, events)
+            elif follower is None:
+                self._effect(side, op, None, events)
             else:
-                other = follower.effect() if follower else None
-                if follower is not None:
-                    self._same(op, other)
-                self._effect(side, op, other, events)
+                self._beside(side, op, follower, events)
 
-    def taken(self, op: Op, known: int) -> list[Op]:
-        """The ops of the side of a branch that is always taken; its results are what that yields."""
-        ops = op.blocks[0 if known else 1].ops if known or len(op.blocks) > 1 else []
-        if not ops or ops[-1].name != "yield":
-            return ops
-        aliases = zip(op.results, ops[-1].operands, strict=True)
-        return [*ops[:-1], *(Op("alias", (value,), (result,), {}, [], op.line) for result, value in aliases)]
+    def straight(self, side: Side, op: Op) -> list[Op] | None:
+        """The ops that stand for a branch whose way is known, or a loop of one iteration or none; None of others."""
+        block, results = None, op.results
+        starts: list[tuple[Value, Value]] = []
+        if op.name == "if" and (known := self.terms.constant(self.use(side, op.operands[0]))) is not None:
+            block = op.blocks[1 - known] if known or len(op.blocks) > 1 else Block([])
+        elif op.name == "for":
+            (lower, upper, step), initial = self._bounds(side, op)
+            low, high = self.terms.range(self.terms.exact(upper).plus(self.terms.exact(lower), -1))
+            by, args = self.terms.constant(step) or 0, op.blocks[0].args
+            outer = op.operands[len(op.operands) - len(initial) :]
+            if high <= 0 < by:
+                return [_alias(*pair, op) for pair in zip(results, outer, strict=True)]
+            if 1 <= low and high <= by:
+                first = op.attrs["lower"]
+                begin = op.operands[0] if first == "dynamic" else Value("", args[0].type, first)
+                block, starts = op.blocks[0], list(zip(args, [begin, *outer], strict=True))
+        if block is None:
+            return None
+        ops = block.ops
+        if ops and ops[-1].name == "yield":
+            ops = [*ops[:-1], *(_alias(*pair, op) for pair in zip(results, ops[-1].operands, strict=True))]
+        return [*(_alias(*pair, op) for pair in starts), *ops]
 
-    def never_runs(self, side: Side, op: Op) -> bool:
-        """Whether a loop has no iteration; its results are then what it begins with."""
-        bounds, initial = self._bounds(side, op)
-        _, high = self.terms.range(self.terms.exact(bounds[1]).plus(self.terms.exact(bounds[0]), -1))
-        step = self.terms.constant(bounds[2])
-        if high > 0 or step is None or step < 1:
+    # --- beside the other side
+
+    def _beside(self, side: Side, op: Op, follower: _Cursor, events: list[Event]) -> None:
+        """An op that has an effect: the other side's next one is like it, or it may be missing there."""
+        other = follower.effect()
+        if op.name == "store" and side.buffer(op) not in self.tiles:
+            if not self._store_beside(side, op, other, events):
+                follower.back(other)
+        elif _is_inert(op) and (other is None or not _is_named_like(op, other)):
+            # nobody there uses what it gives, or this value is missed
+            self._bind(side, op.results, [self.terms.unknown(op.name, value.type) for value in op.results])
+            follower.back(other)
+        else:
+            self.no_delayed()
+            self._same(op, other)
+            self._effect(side, op, other, events)
+
+    def _store_beside(self, side: Side, op: Op, other: Op | None, events: list[Event]) -> bool:
+        """A store, made at once by the other side, or later: then it is overwritten, or is an element of a vector.  Returns whether
+        `other` is done with."""
+        assert self.after is not None
+        name, dtype = side.buffer(op), op.operands[0].type
+        value, *indices = (self.use(side, each) for each in op.operands)
+        at = tuple(indices)
+        is_alike = other is not None and other.name == "store" and self.after.buffer(other) == name
+        its = [(v.type, self.use(self.after, v)) for v in other.operands] if is_alike and other else []
+        if its and its[0][0] == dtype and [term for _, term in its[1:]] == indices:
+            self._effect(side, op, other, events)
+            self.delayed = [each for each in self.delayed if each[:3] != (name, at, dtype)]
+            return True
+        self._note_store(side, op, events)
+        if self.cells.get(name, {}).get((at, dtype)) == value:
+            return False  # it stores what is there
+        self._stored(name, at, value, op)
+        self.delayed.append((name, at, dtype, op))
+        return is_alike and other is not None and self._is_gathered(name, other)
+
+    def _is_gathered(self, name: str, other: Op) -> bool:
+        """Whether a store of a vector stores the elements that were delayed, and nothing else."""
+        assert self.after is not None
+        lanes, each = lanes_of(other.operands[0].type)
+        value, *at = (self.use(self.after, operand) for operand in other.operands)
+        if lanes < 2 or not self._is_whole(at[-1], lanes):
             return False
-        self._bind(side, op.results, initial)
+        index, gathered = self.terms.modular(at[-1]), []
+        for lane in range(lanes):
+            place = self.terms.sum(index.plus(Form(lane, {})), self.terms.types[at[-1]])
+            element = self.terms.op("extract", (("index", str(lane)),), [value], each)
+            key = (name, (*at[:-1], place), each)
+            if self.cells.get(name, {}).get(key[1:]) != element or all(d[:3] != key for d in self.delayed):
+                return False
+            gathered.append(key)
+        self.delayed = [d for d in self.delayed if d[:3] not in gathered]
         return True
+
+    def no_delayed(self) -> None:
+        """Raises Mismatch if a store of the program as written is still to come."""
+        if self.delayed:
+            raise Mismatch("this store is not there any more, or is of another value", self.delayed[0][3])
 
     # --- values
 
@@ -346,6 +403,9 @@ class Walk:
             self._note(side, op, name, at, width, "load", events)
             self.loads[-1].here.update(self._single(name, at, width))
         else:
+            for earlier, place, kind, _ in self.delayed:
+                if earlier == name and not self._is_apart(place, _width(kind, declared.type), (at, dtype)):
+                    raise Mismatch("this reads what is stored later", op)
             for load in self._single(name, at, width):
                 self.loads[-1].extra.setdefault(load, op)
         loaded = self._elements(name, at, dtype, declared.type)
@@ -355,11 +415,12 @@ class Walk:
 
     def _single(self, name: str, at: tuple[int, ...], width: int) -> list[tuple[object, ...]]:
         """The elements of a load as loads of one each, where their indices are known not to wrap."""
+        version = self.versions.get(name)
         if width == 1 or not self._is_whole(at[-1], width):
-            return [(name, at, width)]
+            return [(name, at, width, version)]
         index, dtype = self.terms.modular(at[-1]), self.terms.types[at[-1]]
         places = [self.terms.sum(index.plus(Form(lane, {})), dtype) for lane in range(width)]
-        return [(name, (*at[:-1], place), 1) for place in places]
+        return [(name, (*at[:-1], place), 1, version) for place in places]
 
     def before_type(self, name: str, dtype: str) -> str:
         """The type of an element of a tile in the program as written; vectors of others are not narrowed."""
@@ -418,6 +479,27 @@ class Walk:
         return term
 
     # --- effects
+
+    def _note_store(self, side: Side, op: Op, events: list[Event]) -> None:
+        at = tuple(self.use(side, value) for value in op.operands[1:])
+        self._note(
+            side,
+            op,
+            side.buffer(op),
+            at,
+            _width(op.operands[0].type, side.declared(op).type),
+            "store",
+            events,
+        )
+
+    def unseen_store(self, side: Side, op: Op) -> tuple[object, ...]:
+        """Where a store is of which nobody reads what it stores; it may go, but be nowhere else."""
+        name, (value, *indices) = side.buffer(op), op.operands
+        at, width = (
+            tuple(self.use(side, each) for each in indices),
+            _width(value.type, side.declared(op).type),
+        )
+        return name, at, width, f"stored at {self.versions.get(name)}"
 
     def _note(
         self, side: Side, op: Op, name: str, at: tuple[int, ...], width: int, kind: str, events: list[Event]
@@ -775,17 +857,35 @@ class _Cursor:
                 walk.loads[-1].extra_checks.append((index, limit, op))
             elif op.name in VALUES:
                 side.values[op.results[0]] = walk.value(side, op)
-            elif (op.name == "for" and walk.never_runs(side, op)) or (
-                op.name == "store" and side.buffer(op) in walk.unseen
-            ):
-                pass
-            elif (
-                op.name == "if" and (known := walk.terms.constant(walk.use(side, op.operands[0]))) is not None
-            ):
-                self.ops += reversed(walk.taken(op, known))
+            elif op.name == "store" and side.buffer(op) in walk.unseen:
+                walk.loads[-1].extra.setdefault(walk.unseen_store(side, op), op)
+            elif (straight := walk.straight(side, op)) is not None:
+                self.ops += reversed(straight)
             else:
                 return op
         return None
+
+    def back(self, op: Op | None) -> None:
+        """It is the next one again."""
+        self.ops += [op] if op is not None else []
+
+
+def _alias(result: Value, value: Value, op: Op) -> Op:
+    """An op that gives a value another name."""
+    return Op("alias", (value,), (result,), {}, [], op.line)
+
+
+def _is_inert(op: Op) -> bool:
+    """Whether an op does nothing but give values, and ends: that loops end is taken for granted."""
+    is_known = op.name in VALUES or op.name in ("load", "for", "while", "if", "yield", "condition")
+    is_of_lanes = op.name.startswith(("subgroup_", "workgroup_")) and "buffer" not in op.attrs
+    return (is_known or is_of_lanes) and all(_is_inert(inner) for block in op.blocks for inner in block.ops)
+
+
+def _is_named_like(op: Op, other: Op) -> bool:
+    """Whether one may be the other: by the names of what they give, which passes keep but for a number at their end."""
+    names = ([re.sub(r"_\d+$", "", value.name) for value in each.results] for each in (op, other))
+    return op.name == other.name and next(names) == next(names)
 
 
 def _width(dtype: str, element: str) -> int:
