@@ -317,16 +317,29 @@ class Terms:
         if name == "shr":
             return self.divided(self.exact(first), 1 << last % bits[0], dtype)
         if name in ("div", "rem") and last > 0 and self.bounds[first][0] >= 0:
-            quotient = self.divided(self.exact(first), last, dtype)
             return (
-                quotient
+                self.divided(self.exact(first), last, dtype)
                 if name == "div"
-                else self.sum(self.exact(first).plus(self.exact(quotient), -last), dtype)
+                else self._rest(first, last, dtype)
             )
         if name == "and" and last > 0 and last & last + 1 == 0:
-            wide = self.divided(self.exact(first), last + 1, dtype)
-            return self.sum(self.exact(first).plus(self.exact(wide), -last - 1), dtype)
+            return self._rest(first, last + 1, dtype)
+        if name in ("or", "xor") and last > 0 and not 0 <= self.bounds[first][1] < 1 << last.bit_length():
+            # of the low bits alone
+            low = self._rest(first, 1 << last.bit_length(), dtype)
+            changed = self.op(name, (), [low, args[1]], dtype)
+            return self.sum(
+                self.modular(first).plus(self.modular(low), -1).plus(self.modular(changed)), dtype
+            )
         return None
+
+    def _rest(self, term: int, by: int, dtype: str) -> int:
+        """What is left of a term beyond the multiples of a positive number, from 0 on."""
+        whole = self.divided(self.exact(term), by, dtype)
+        rest = self.sum(self.exact(term).plus(self.exact(whole), -by), dtype)
+        low, high = self.bounds[rest]
+        self.bounds[rest] = (max(low, 0), min(high, by - 1))
+        return rest
 
     def _boolean(self, name: str, args: Sequence[int]) -> int | None:
         """The term of a bool of bools, if it is a simpler one."""
@@ -382,13 +395,17 @@ class Terms:
             return max(lows), max(highs)
         if name == "cast":
             return lows[0], highs[0]
+        if name == "sub_sat":
+            least, most = limits(dtype)
+            ends = lows[0] - highs[1], highs[0] - lows[1]
+            return max(least, min(most, ends[0])), max(least, min(most, ends[1]))
         if min(lows) < 0:
             return None, None
         if name == "and":
             return 0, min(highs)
         if name in ("or", "xor"):
             return 0, (1 << max(highs).bit_length()) - 1
-        if name in ("sub_sat", "div", "shr"):
+        if name in ("div", "shr"):
             return 0, highs[0]
         if name == "rem":
             return 0, highs[0] if lows[1] == 0 else min(highs[0], highs[1] - 1)
