@@ -29,7 +29,7 @@ from ..checker.walk import Access, Mismatch
 from ..ir.program import Module
 from ..syntax.printer import print_program
 
-__all__ = ["CertificateWriter", "facts"]
+__all__ = ["CertificateWriter", "claims_of", "facts", "findings", "generic_text"]
 
 Claim = dict[str, Any]
 MOST_FACTS = 24
@@ -73,7 +73,7 @@ class CertificateWriter:
         if text == self.texts[-1]:
             return
         applied = [r.certificate for r in remarks if r.kind == "applied" and "claim" in r.certificate]
-        claims = list(_claims(read_module(self.texts[-1]), read_module(text), applied))
+        claims = claims_of(self.texts[-1], text, applied)
         if self.checks:
             claims = _checked(self.texts[-1], text, running.name, claims)
         self.steps.append({"pass": running.name, "text": text, "claims": claims})
@@ -113,6 +113,14 @@ def generic_text(module: Module) -> str:
 
 
 # --- steps
+
+
+def claims_of(before: str, after: str, applied: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """What may be claimed of the change from one text to another; `applied`: the certificates of the pass.
+
+    Raises Malformed for a text that is not in the generic form.
+    """
+    return list(_claims(read_module(before), read_module(after), applied))
 
 
 def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
