@@ -72,7 +72,7 @@ TILES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {"barrier": "barrier subgroup"},
         "no store of the workgroup",
     ),
-    "the barrier went": ({}, {"barrier": ""}, "this barrier is not there"),
+    "the barrier went": ({}, {"barrier": ""}, "a barrier is not there any more"),
     "another workgroup's": (
         {"load": "%m = add %g, %c64 : u32\n  %r = load @h[%m] : u32"},
         {"load": "%m = add %l, %c64 : u32\n  %r = load @h[%m] : u32"},

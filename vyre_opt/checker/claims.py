@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, combinations_with_replacement
 
 from .apart import in_one_lane, in_one_workgroup
 from .cover import Uncovered, check_cover
 from .elements import elements
 from .reader import Buffer, Module, Pipeline, Program, Stage, walk_ops
 from .terms import GROUP, Terms
-from .walk import Access, Barrier, Event, Mismatch, Side, Walk, accesses
+from .walk import Access, Barrier, Branch, Event, Loop, Mismatch, Side, Walk, accesses
 
 __all__ = ["Join", "Tile", "check_join", "check_pipelines", "check_same", "groups_of", "launches_of"]
 
@@ -62,9 +62,40 @@ def check_same(before: Module, after: Module, name: str, tiles: Sequence[str] = 
         tiles={buffer: new.buffers[buffer].type for buffer in tiles},
     )
     walk.run()
+    check_barriers(walk)
     for buffer in tiles:
         _check_unseen(before, old, old.buffers[buffer])
     return {buffer: _check_tile(walk, old.buffers[buffer], new.buffers[buffer]) for buffer in tiles}
+
+
+def _has_kept_all(events: Sequence[Event]) -> bool:
+    """Whether all barriers are there as before."""
+    for event in events:
+        inner = event.arms if isinstance(event, Branch) else [event.events] if isinstance(event, Loop) else []
+        is_gone = isinstance(event, Barrier) and not event.is_kept
+        if is_gone or not all(map(_has_kept_all, inner)):
+            return False
+    return True
+
+
+def check_barriers(walk: Walk) -> None:
+    """Raises Mismatch unless barriers that went ordered nothing: between two that stayed, outside of loops and branches, each
+    element that is written is one lane's."""
+    part: list[Event] = []
+    for event in [*walk.events[0], Barrier(None, "workgroup")]:
+        if not isinstance(event, Barrier) or not event.is_kept or event.scope == "subgroup":
+            part.append(event)
+            continue
+        touching = [] if _has_kept_all(part) else list(accesses(part))
+        for one, other in combinations_with_replacement(touching, 2):
+            is_shared = one.buffer == other.buffer and (one.writes or other.writes)
+            if is_shared and not in_one_lane(walk.terms, one, other):
+                raise Mismatch(
+                    f"a barrier is not there any more, by which the {one.op.name} in line {one.op.line} of @{one.buffer} "
+                    f"and this {other.op.name} may be ordered",
+                    other.op,
+                )
+        part = []
 
 
 def _kept_for_length(old: Program, new: Program) -> dict[str, str]:
@@ -92,11 +123,7 @@ def _check_declarations(old: Program, new: Program, tiles: Sequence[str]) -> Non
         raise Mismatch("it takes other buffers")
     for buffer in new.buffers.values():
         was = old.buffers.get(buffer.name)
-        if (
-            was is None
-            and _bindings(buffer) <= {f for name in tiles for f in old.buffers[name].flags}
-            and buffer.is_bound
-        ):
+        if was is None and any(replace(old.buffers[name], name=buffer.name) == buffer for name in tiles):
             continue  # the storage of a tile, which stays for its length
         if was != buffer and not (was is not None and buffer.name in tiles):
             raise Mismatch(f"@{buffer.name} is declared otherwise")
@@ -259,6 +286,8 @@ def check_join(before: Module, after: Module, claim: Join) -> None:
         terms, sides, Side(joined, names, _params(terms, pipeline, joined, launch), extents), claim.barriers
     )
     walk.run()
+    if not all(map(_has_kept_all, walk.events)):
+        raise Mismatch("a barrier of a launch is not there any more")
     _check_meetings(walk, set(pipeline.buffers), claim.barriers)
     for name, own in claim.buffers.items():
         formals = [

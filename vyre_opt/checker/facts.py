@@ -74,7 +74,7 @@ def room_above(facts: Facts, access: Access) -> list[Form]:
 def holds(terms: Terms, access: Access, room: Form, multiples: Multiples) -> bool:
     """Whether a sum, less multiples of facts that hold at the access, is not negative."""
     for times, number in multiples:
-        if times < 0 or not 0 <= number < len(access.facts):
+        if type(times) is not int or times < 0 or not 0 <= number < len(access.facts):
             return False
         room = room.plus(access.facts[number], -times)
     return terms.range(room)[0] >= 0

@@ -64,8 +64,11 @@ class Access:
 
 @dataclass(eq=False)
 class Barrier:
+    """`is_kept`: whether the other side has it, too."""
+
     op: Op | None
     scope: str
+    is_kept: bool = True
 
 
 @dataclass(eq=False)
@@ -297,6 +300,12 @@ class Walk:
         other = follower.effect()
         if op.name == "store" and side.buffer(op) not in self.tiles:
             if not self._store_beside(side, op, other, events):
+                follower.back(other)
+        elif _is_dropped(op, other):
+            self.no_delayed()
+            events.append(Barrier(op, op.attrs["scope"], is_kept=False))
+            self._forget()
+            if other is None or other.name != "barrier":
                 follower.back(other)
         elif _is_inert(op) and (other is None or not _is_named_like(op, other)):
             # nobody there uses what it gives, or this value is missed
@@ -873,6 +882,12 @@ class _Cursor:
 def _alias(result: Value, value: Value, op: Op) -> Op:
     """An op that gives a value another name."""
     return Op("alias", (value,), (result,), {}, [], op.line)
+
+
+def _is_dropped(op: Op, other: Op | None) -> bool:
+    """Whether a barrier of the workgroup is not there any more, or one of subgroups."""
+    scopes = [each.attrs.get("scope", "") if each and each.name == "barrier" else "" for each in (op, other)]
+    return scopes in (["workgroup", ""], ["workgroup", "subgroup"], ["subgroup", ""])
 
 
 def _is_inert(op: Op) -> bool:
