@@ -303,8 +303,8 @@ class Walk:
                 follower.back(other)
         elif _is_dropped(op, other):
             self.no_delayed()
+            # what it orders is shown to be nothing, so memory is as it was
             events.append(Barrier(op, op.attrs["scope"], is_kept=False))
-            self._forget()
             if other is None or other.name != "barrier":
                 follower.back(other)
         elif _is_inert(op) and (other is None or not _is_named_like(op, other)):
