@@ -263,7 +263,7 @@ JOINS: dict[str, tuple[Changes, Changes, dict[str, Any], str]] = {
     "between lanes without a barrier": ({}, {"barrier": ""}, {"barriers": []}, "in another lane"),
     "a barrier that is not there": ({}, {"barrier": ""}, {}, "no barrier stands before"),
     "between workgroups": ({"get": "%far"}, {"get": "%far"}, {}, "in another workgroup"),
-    "another body": ({}, {"add": "2"}, {}, "operand 0 of this store is another value"),
+    "another body": ({}, {"add": "2"}, {}, "is of another value"),
     "another grid": ({}, {"grid": "5"}, {}, ""),
     "another element": ({}, {"get": "%i"}, {}, "another value"),
     "the pipeline gives it back": ({"m": "live_out"}, {}, {}, "lets others see it"),

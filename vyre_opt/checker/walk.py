@@ -325,7 +325,7 @@ class Walk:
         at = tuple(indices)
         is_alike = other is not None and other.name == "store" and self.after.buffer(other) == name
         its = [(v.type, self.use(self.after, v)) for v in other.operands] if is_alike and other else []
-        if its and its[0][0] == dtype and [term for _, term in its[1:]] == indices:
+        if its and its[0][0] == dtype and [term for _, term in its] == [value, *indices]:
             self._effect(side, op, other, events)
             self.delayed = [each for each in self.delayed if each[:3] != (name, at, dtype)]
             return True
