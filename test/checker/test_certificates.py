@@ -153,7 +153,7 @@ def test_damage_is_never_raised(seed: int) -> None:
     elif lines[at]:
         place = rng.randrange(len(lines[at]))
         lines[at] = lines[at][:place] + rng.choice('%@"(){}[],0u ') + lines[at][place + 1 :]
-    from vyre_opt.checker.check import digest
+    from vyre_opt.checker.certificate import digest
 
     damaged = "\n".join(lines)
     certificate["optimised"] = digest(damaged)

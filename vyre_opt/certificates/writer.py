@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ..checker.check import FORMAT, VERSION, Finding, check, digest
+from ..checker.certificate import FORMAT, VERSION, Finding, check, digest
 from ..checker.claims import check_same
 from ..checker.cover import Uncovered
 from ..checker.facts import (
@@ -29,24 +29,15 @@ from ..checker.walk import Access, Mismatch
 from ..ir.program import Module
 from ..syntax.printer import print_program
 
+if TYPE_CHECKING:
+    from ..passes.context import Remark
+    from ..passes.registry import Pass
+
 __all__ = ["CertificateWriter", "claims_of", "facts", "findings", "generic_text"]
 
 Claim = dict[str, Any]
 MOST_FACTS = 24
 """Of those around an access the innermost, among which two are looked for."""
-
-
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class CertifiedRemark(Protocol):
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def certificate(self) -> Mapping[str, Any]: ...
 
 
 class CertificateWriter:
@@ -62,13 +53,11 @@ class CertificateWriter:
         self.texts.clear()
         self.steps.clear()
 
-    def before(self, running: Named, module: Module) -> None:
+    def before(self, running: Pass, module: Module) -> None:
         if not self.texts:
             self.texts.append(generic_text(module))
 
-    def after(
-        self, running: Named, module: Module, changed: bool, remarks: Sequence[CertifiedRemark]
-    ) -> None:
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         text = generic_text(module)
         if text == self.texts[-1]:
             return

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .check import check
+from .certificate import check
 
 __all__ = ["main"]
 

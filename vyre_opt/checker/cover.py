@@ -120,7 +120,7 @@ class _Cover:
             return (condition, holds)
         key = terms.keys[condition]
         if key[0] == "not":
-            return self.condition(int(key[1]), not holds, access)
+            return self.condition(key[3][0], not holds, access)
         if key[0] in ("lt", "eq") and access.width == 1:
             for side, index in enumerate(key[3]):
                 other = key[3][1 - side]

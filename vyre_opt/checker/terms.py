@@ -345,9 +345,9 @@ class Terms:
         """The term of a bool of bools, if it is a simpler one."""
         if name == "not":
             key = self.keys[args[0]]
-            return (
-                int(key[1]) if key[0] == "not" else self.term(("not", args[0]), "bool", self.varies[args[0]])
-            )
+            if key[0] == "not":
+                return int(key[3][0])
+            return self.term(("not", "bool", (), (args[0],)), "bool", self.varies[args[0]])
         for one, other in (args, reversed(args)) if len(args) == 2 and name in ("and", "or") else ():
             value = self.constant(one)
             if value is not None or one == other:
@@ -454,7 +454,8 @@ class Terms:
             assert isinstance(by, int) and isinstance(const, int) and isinstance(atoms, tuple)
             sums = self.lane_sums(Form(const, dict(atoms)))
             return None if sums is None else [value // by for value in sums]
-        args = (key[1],) if key[0] == "not" else key[3] if len(key) == 4 else ()
+        # of an op: its name, type, attributes and operands
+        args = key[3] if len(key) == 4 else ()
         assert isinstance(args, tuple)
         columns = [self.lanes(arg) for arg in args]
         if not columns or any(column is None for column in columns):

@@ -396,7 +396,7 @@ class Walk:
             extent = side.extents[name][dimension]
         if isinstance(extent, int):
             return self.terms.const(extent, dtype)
-        key = ("len", extent, dtype) if extent is not None else ("len", name, dimension, dtype)
+        key = ("len", extent, dtype) if extent is not None else ("len", (name, dimension), dtype)
         return self.terms.term(key, dtype, 0)
 
     def _load(self, side: Side, op: Op, events: list[Event] | None) -> int:
@@ -714,7 +714,7 @@ class Walk:
         """Sums that are not negative where a condition holds, or does not."""
         terms, key = self.terms, self.terms.keys[condition]
         if key[0] == "not":
-            return self.facts_of(int(key[1]), not holds)
+            return self.facts_of(key[3][0], not holds)
         if key[0] in ("and", "or") and (key[0] == "and") == holds and terms.types[condition] == "bool":
             return [fact for part in key[3] for fact in self.facts_of(part, holds)]
         if key[0] not in ("lt", "eq") or not int_type(terms.types[key[3][0]]):
