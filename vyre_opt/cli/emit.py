@@ -11,16 +11,25 @@ from .errors import ToolError
 from .text_files import MARKER
 
 if TYPE_CHECKING:
+    from ..certificates import CertificateWriter
     from ..passes.manager import PassManager, Remark
     from ..report.measure import RunTimes
     from ..report.snapshot import ModuleSnapshot
     from .compile_options import CompileOptions
 
-__all__ = ["EMIT_FORMATS", "LOWERED", "check_emit_format", "emit", "join", "snapshot_before"]
+__all__ = [
+    "EMIT_FORMATS",
+    "LOWERED",
+    "certificate_writer",
+    "check_emit_format",
+    "emit",
+    "join",
+    "snapshot_before",
+]
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
-EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2", "pack")
+EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2", "pack", "certificate")
 
 
 def check_emit_format(
@@ -49,6 +58,15 @@ def check_emit_format(
         from .emit_lowered import check_lowered
 
         check_lowered(emit_format, target, version)
+
+
+def certificate_writer(options: CompileOptions) -> CertificateWriter | None:
+    """Watches the passes for --emit=certificate; None for other formats."""
+    if options.emit != "certificate":
+        return None
+    from ..certificates import CertificateWriter
+
+    return CertificateWriter()
 
 
 def snapshot_before(module: Module, options: CompileOptions) -> ModuleSnapshot | None:
@@ -111,6 +129,6 @@ def _measured(before: ModuleSnapshot, module: Module) -> Mapping[str, RunTimes] 
 
 def join(texts: Sequence[str], emit_format: str, is_split: bool) -> str:
     """The texts of a split input as one: a JSON list, or the texts with markers between them."""
-    if emit_format == "json" and is_split:
+    if emit_format in ("json", "certificate") and is_split:
         return f"[\n{','.join(texts).rstrip()}\n]\n"
     return f"{MARKER}\n".join(texts)

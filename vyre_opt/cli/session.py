@@ -61,6 +61,7 @@ class Session:
         self.failed = False
         self.step = ""
         self.certifier = certify.certifier() if options.certify or options.emit == "smt2" else None
+        self.writer = emit.certificate_writer(options)
         self.tracker = _PassTracker(self)
         self.printers = ir_printing.observers(options)
         if manager is not None:
@@ -68,6 +69,8 @@ class Session:
             manager.observers = [self.tracker, *self.printers]
             if self.certifier is not None:
                 manager.observers.append(self.certifier)
+            if self.writer is not None:
+                manager.observers.append(self.writer)
 
     def compile(self, source: Source) -> str | None:
         """The emitted text of one source; None, with its diagnostics reported, if it has errors.
@@ -103,6 +106,8 @@ class Session:
         module = parse_either(source, read_original, options.parser)
         if self.certifier is not None:
             self.certifier.clear()
+        if self.writer is not None:
+            self.writer.clear()
         clock.lap("parse")
         self.step = "verifying"
         diagnostics += verify(module)
@@ -125,6 +130,8 @@ class Session:
         self.step = f"emitting {options.emit}"
         if self.certifier is not None and options.emit == "smt2":
             return "".join(decision.smt2() for decision in self.certifier.decisions)
+        if self.writer is not None:
+            return self.writer.certificate(module)
         legalize = partial(self._legalize, module)
         text = emit.emit(module, options, self.manager, remarks, self.statistics, before, legalize)
         clock.lap(f"emit {options.emit}")

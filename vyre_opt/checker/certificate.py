@@ -1,0 +1,289 @@
+"""`check(written, optimised, certificate)`: each claim of a certificate, checked from the texts alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .claims import Join, Tile, check_join, check_pipelines, check_same
+from .cover import Uncovered
+from .facts import facts_of, is_in_bounds, is_race_free
+from .reader import Malformed, Module, read_module
+from .walk import Mismatch
+
+__all__ = ["FORMAT", "VERSION", "Finding", "Report", "check", "digest"]
+
+FORMAT, VERSION = "vyre-certificate", 1
+PROVEN, TRUSTED, REFUSED = "proven", "trusted", "refused"
+Claim = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`status`: proven, trusted or refused.  `kind`: of the claim.  `step`: the pass that is claimed to have done it, "" of what is
+    said of the optimised text.  `why`, `line`: what is wrong or not proven, and where in a text of the step."""
+
+    status: str
+    kind: str
+    subject: str
+    step: str = ""
+    why: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f", line {self.line}" if self.line is not None else ""
+        by = f"[{self.step}] " if self.step else ""
+        return f"{self.status}: {by}{self.kind} of {self.subject}" + (
+            f": {self.why}{where}" if self.why else ""
+        )
+
+
+@dataclass
+class Report:
+    """What is proven of what.  `accesses`, `in_bounds`: of the optimised programs, all and those proven to lie in their buffers;
+    `shared`, `race_free`: their written buffers in storage, and those proven free of races between workgroups."""
+
+    findings: list[Finding] = field(default_factory=list)
+    accesses: int = 0
+    in_bounds: int = 0
+    shared: int = 0
+    race_free: int = 0
+
+    def of(self, status: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding.status == status]
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.of(REFUSED))
+
+    @property
+    def is_equal_proven(self) -> bool:
+        """Whether the optimised text is proven to do what the text as written does, in every step."""
+        return not self.is_refused and not any(f.step for f in self.of(TRUSTED))
+
+    def summary(self) -> str:
+        """Lines for people."""
+        counts = Counter((f.kind, f.status) for f in self.findings if f.step)
+        kinds = dict.fromkeys(kind for kind, _ in counts)
+        lines = []
+        for kind in kinds:
+            parts = [f"{counts[kind, s]} {s}" for s in (PROVEN, TRUSTED, REFUSED) if counts[kind, s]]
+            lines.append(f"{kind}: {', '.join(parts)}")
+        equal = "proven" if self.is_equal_proven else "refused" if self.is_refused else "trusted only in part"
+        lines.append(f"equal to the text as written: {equal}")
+        lines.append(f"in bounds: {self.in_bounds} of {self.accesses} accesses proven")
+        lines.append(f"no races between workgroups: {self.race_free} of {self.shared} written buffers proven")
+        lines += [str(f) for f in self.findings if f.status != PROVEN]
+        return "\n".join(lines) + "\n"
+
+
+def check(written: str, optimised: str, certificate: str | bytes | Mapping[str, Any]) -> Report:
+    """Check what a certificate claims of two texts in the generic form.  Nothing is raised for wrong ones: the report refuses them."""
+    report = Report()
+    try:
+        whole = json.loads(certificate) if isinstance(certificate, (str, bytes)) else certificate
+        _check(written, optimised, whole, report)
+    except RecursionError:
+        report.findings.append(
+            Finding(REFUSED, "certificate", "the texts", why="they nest too deeply to be read")
+        )
+    except (Malformed, ValueError, LookupError, TypeError, AttributeError) as error:
+        # of what is not in the form that the functions below read
+        shown = (
+            str(error)
+            if isinstance(error, Malformed)
+            else f"it is malformed: {type(error).__name__}: {error}"
+        )
+        report.findings.append(Finding(REFUSED, "certificate", "the texts", why=shown))
+    return report
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, by which a certificate names it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check(written: str, optimised: str, certificate: Claim, report: Report) -> None:
+    if certificate["format"] != FORMAT or certificate["version"] != VERSION:
+        raise Malformed(f"the certificate is not of format {FORMAT}, version {VERSION}")
+    if [certificate["written"], certificate["optimised"]] != [digest(written), digest(optimised)]:
+        raise Malformed("the certificate is of other texts")
+    steps = certificate["steps"]
+    texts = [written, *(step["text"] for step in steps[:-1]), optimised] if steps else [optimised]
+    if not steps and written != optimised:
+        report.findings.append(
+            Finding(REFUSED, "certificate", "the texts", why="they differ, and no step says how")
+        )
+    if steps and steps[-1]["text"] is not None:
+        raise Malformed("the last step ends in the optimised text, and has none of its own")
+    before = read_module(texts[0])
+    for step, text in zip(steps, texts[1:], strict=True):
+        after = read_module(text)
+        report.findings += _step(before, after, step)
+        before = after
+    _facts(before, certificate["facts"], report)
+
+
+# --- steps
+
+
+def _step(before: Module, after: Module, step: Claim) -> Iterator[Finding]:
+    """A finding for each claim of a step, and for each change that none is about."""
+    by, claims = step["pass"], step["claims"]
+    joins = [_join(claim) for claim in claims if claim["claim"] == "join"]
+    tiles = {c["program"]: list(c["buffers"]) for c in claims if c["claim"] == "tile"}
+    trusted = {(kind, c[kind]) for c in claims if c["claim"] == TRUSTED for kind in _KINDS if kind in c}
+    for claim in claims:
+        kind = claim["claim"]
+        if kind == TRUSTED:
+            what = next(each for each in _KINDS if each in claim)
+            yield Finding(TRUSTED, what, f"@{claim[what]}", by, claim["why"])
+        elif kind == "same" and "pipeline" in claim:
+            name = claim["pipeline"]
+            yield _found(
+                "pipeline", f"@{name}", by, lambda n=name: check_pipelines(before, after, n, joins, tiles)
+            )
+        elif kind == "same":
+            yield _found(
+                kind, f"@{claim['program']}", by, lambda n=claim["program"]: check_same(before, after, n)
+            )
+        elif kind == "tile":
+            yield _found(kind, f"@{claim['program']}", by, lambda c=claim: _check_tiles(before, after, c))
+        elif kind == "join":
+            join = _join(claim)
+            yield _found(kind, f"@{join.program}", by, lambda j=join: check_join(before, after, j))
+        else:
+            yield Finding(REFUSED, str(kind), "a claim", by, "no such claim is known")
+    yield from _unclaimed(before, after, by, claims, trusted, joins)
+
+
+_KINDS = ("program", "pipeline")
+
+
+def _join(claim: Claim) -> Join:
+    at, barriers = tuple(claim["at"]), tuple(claim["barriers"])
+    if not all(type(n) is int and n >= 0 for n in (*at, *barriers)) or len(set(at)) != len(at):
+        raise Malformed("the numbers of a join are wrong")
+    return Join(claim["pipeline"], at, claim["program"], barriers, dict(claim["buffers"]))
+
+
+def _check_tiles(before: Module, after: Module, claim: Claim) -> None:
+    tiles = check_same(before, after, claim["program"], list(claim["buffers"]))
+    for name, tile in claim["buffers"].items():
+        if tiles[name] != Tile(tile["const"], tile["times"]):
+            raise Mismatch(
+                f"the tile of @{name} lies elsewhere: from {tiles[name].const} and {dict(tiles[name].times)} on"
+            )
+
+
+def _found(kind: str, subject: str, by: str, run: Any) -> Finding:
+    try:
+        run()
+    except Mismatch as mismatch:
+        return Finding(REFUSED, kind, subject, by, str(mismatch), mismatch.op.line if mismatch.op else None)
+    except Uncovered as uncovered:
+        op = uncovered.access.op
+        return Finding(REFUSED, kind, subject, by, f"{op.name} of @{op.buffer}: {uncovered}", op.line)
+    except KeyError as error:
+        return Finding(REFUSED, kind, subject, by, f"it names {error}, which is not there")
+    return Finding(PROVEN, kind, subject, by)
+
+
+def _unclaimed(
+    before: Module,
+    after: Module,
+    by: str,
+    claims: Sequence[Claim],
+    trusted: set[tuple[str, Any]],
+    joins: Sequence[Join],
+) -> Iterator[Finding]:
+    """A refused finding for each program and pipeline that is another one, though no claim is about it."""
+    claimed = {
+        (kind, c[kind])
+        for c in claims
+        for kind in _KINDS
+        if kind in c and c["claim"] in ("same", "tile", TRUSTED)
+    }
+    has_other_functions = any(before.functions.get(name) != text for name, text in after.functions.items())
+    joined = {join.program for join in joins}
+    for name, program in after.programs.items():
+        was = before.programs.get(name)
+        is_same = was is not None and was.text == program.text and not has_other_functions
+        if was is None and name not in joined and ("program", name) not in trusted:
+            yield Finding(
+                REFUSED, "program", f"@{name}", by, "it is new, and no claim says of what it is made"
+            )
+        if was is not None and not is_same and ("program", name) not in claimed:
+            yield Finding(REFUSED, "program", f"@{name}", by, "it changed, and no claim is about it")
+    launched = {stage.program for pipeline in before.pipelines.values() for stage in pipeline.stages}
+    for name in before.programs.keys() - after.programs.keys():
+        if name not in launched and ("program", name) not in trusted:
+            yield Finding(REFUSED, "program", f"@{name}", by, "it is not there any more")
+    for name, pipeline in before.pipelines.items():
+        now = after.pipelines.get(name)
+        stages = [s.program for s in now.stages if s.program] if now else []
+        is_same = (
+            now is not None
+            and now.text == pipeline.text
+            and all(_same_head(before, after, n) for n in stages)
+        )
+        if not is_same and (now is None or ("pipeline", name) not in claimed):
+            yield Finding(REFUSED, "pipeline", f"@{name}", by, "it changed, and no claim is about it")
+    for name in after.pipelines.keys() - before.pipelines.keys():
+        yield Finding(REFUSED, "pipeline", f"@{name}", by, "it is new")
+
+
+def _same_head(before: Module, after: Module, name: str) -> bool:
+    one, other = before.programs.get(name), after.programs.get(name)
+    return (
+        one is not None
+        and other is not None
+        and (one.head, one.scalars, one.bound) == (other.head, other.scalars, other.bound)
+    )
+
+
+# --- facts
+
+
+def _facts(module: Module, claims: Sequence[Claim], report: Report) -> None:
+    """Check what is claimed of the optimised programs, and count what could be."""
+    by_program = dict.fromkeys(module.programs)
+    found = {}
+    for name in by_program:
+        try:
+            found[name] = facts_of(module, name)
+        except Mismatch as mismatch:
+            report.findings.append(Finding(TRUSTED, "facts", f"@{name}", why=str(mismatch)))
+    bounded, free = set[tuple[str, int]](), set[tuple[str, str]]()
+    for claim in claims:
+        facts, kind = found[claim["program"]], claim["claim"]
+        if kind == "in_bounds":
+            number = claim["access"]
+            access = (
+                facts.accesses[number]
+                if type(number) is int and number >= 0
+                else facts.accesses[len(facts.accesses)]
+            )
+            if access.op.line == claim["line"] and is_in_bounds(facts, access, claim["low"], claim["high"]):
+                bounded.add((claim["program"], number))
+                continue
+            what, why = f"{access.op.name} of @{access.buffer}", "the multiples of facts do not show it"
+            report.findings.append(Finding(REFUSED, kind, what, why=why, line=access.op.line))
+        elif kind == "race_free":
+            if is_race_free(facts, claim["buffer"]):
+                free.add((claim["program"], claim["buffer"]))
+                continue
+            why = "accesses of different workgroups may be of one element"
+            report.findings.append(
+                Finding(REFUSED, kind, f"@{claim['buffer']} of @{claim['program']}", why=why)
+            )
+        else:
+            report.findings.append(Finding(REFUSED, str(kind), "a fact", why="no such claim is known"))
+    report.accesses = sum(len(facts.accesses) for facts in found.values())
+    report.in_bounds = len(bounded)
+    shared = {(name, buffer) for name, facts in found.items() for buffer in facts.buffers()}
+    report.shared, report.race_free = len(shared), len(shared & free)

@@ -1,0 +1,127 @@
+"""Sets of elements that the lanes of a workgroup touch, exact: bit masks, counted from what all lanes of the workgroup agree on.
+
+load @h[64*w + 4*l + k]   l of 16 lanes, k of 4 iterations:   fixed 64*w, elements {0..63}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from .terms import GROUP, LANE, TURN, Form, Terms
+from .walk import Access
+
+__all__ = ["Elements", "elements", "is_whole", "lane_conditions"]
+
+MOST_BITS = 1 << 21
+"""Of a mask."""
+MOST_VALUES = 1 << 16
+"""Of an atom that is taken for all its values."""
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Those from `low` on whose bit is set in `mask`, beyond `fixed`: multiples of atoms that the workgroup agrees on."""
+
+    fixed: tuple[tuple[int, int], ...]
+    low: int
+    mask: int
+
+    @property
+    def high(self) -> int:
+        return self.low + self.mask.bit_length() - 1
+
+    def spread(self, stride: int, count: int) -> Elements | None:
+        """The union of the sets that are moved by each multiple of `stride` below `count`; None where that is large."""
+        low = self.low + min(0, stride * (count - 1))
+        if stride == 0 or count <= 1:
+            return self
+        stride, mask, done = abs(stride), self.mask, 1
+        if mask.bit_length() + stride * count > MOST_BITS:
+            return None
+        while done < count:
+            step = min(done, count - done)
+            mask |= mask << stride * step
+            done += step
+        return Elements(self.fixed, low, mask)
+
+    def without(self, atom: int) -> tuple[int, Elements]:
+        """The multiple of an atom, and the elements beyond what is left."""
+        factors = dict(self.fixed)
+        times = factors.pop(atom, 0)
+        return times, Elements(tuple(sorted(factors.items())), self.low, self.mask)
+
+    def covers(self, other: Elements) -> bool:
+        shift = other.low - self.low
+        mask = other.mask << shift if shift >= 0 else other.mask >> -shift
+        is_below = shift < 0 and other.mask & (1 << -shift) - 1
+        return self.fixed == other.fixed and not is_below and mask & ~self.mask == 0
+
+    def union(self, other: Elements) -> Elements:
+        low = min(self.low, other.low)
+        return Elements(self.fixed, low, self.mask << self.low - low | other.mask << other.low - low)
+
+
+def is_whole(terms: Terms, index: int, width: int) -> bool:
+    """Whether the elements from an index on, `width` of them, have indices that do not wrap."""
+    form = terms.modular(index)
+    is_multiple = width & width - 1 == 0 and all(n % width == 0 for n in (form.const, *form.atoms.values()))
+    _, high = terms.bounds[index]
+    bits = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i8": 7, "i16": 15, "i32": 31, "i64": 63}[
+        terms.types[index]
+    ]
+    return width == 1 or is_multiple or high + width <= 1 << bits
+
+
+def lane_conditions(terms: Terms, access: Access) -> list[bool]:
+    """For each lane, whether conditions on local ids alone let it come to an access."""
+    lanes = [True] * terms.local_count
+    for condition, holds in access.when:
+        values = terms.lanes(condition)
+        if values is not None:
+            lanes = [lane and bool(value) == holds for lane, value in zip(lanes, values, strict=True)]
+    return lanes
+
+
+def elements(
+    terms: Terms, access: Access, index: int, turns: Collection[int] = (), is_read: bool = False
+) -> Elements | None:
+    """The elements of an access whose index, or place, is `index`: in all lanes that come to it, and all iterations whose atoms are
+    among `turns`.  Of a read also those of all values that an atom of few values may have.  None where they are not known."""
+    form = terms.modular(index)
+    if not is_whole(terms, index, access.width):
+        return None
+    lanes, fixed, counted = Form(form.const, {}), dict[int, int](), list[tuple[int, int, int]]()
+    for atom, times in form.atoms.items():
+        low, high = terms.bounds[atom]
+        if terms.varies[atom] == LANE and terms.lanes(atom) is not None:
+            lanes = lanes.plus(Form(0, {atom: times}))
+        elif atom in turns:
+            counted.append((times, low, high - low + 1))
+        elif not terms.varies[atom] & ~(GROUP | TURN):
+            fixed[atom] = times
+        elif is_read and high - low < MOST_VALUES:
+            counted.append((times, low, high - low + 1))
+        else:
+            return None
+    values = terms.lane_sums(lanes)
+    if values is None:
+        return None
+    reached = [
+        value for value, is_here in zip(values, lane_conditions(terms, access), strict=True) if is_here
+    ]
+    if not reached:
+        return Elements(tuple(sorted(fixed.items())), 0, 0)
+    least = min(reached)
+    if max(reached) - least > MOST_BITS:
+        return None
+    mask = 0
+    for value in set(reached):
+        mask |= 1 << value - least
+    found = Elements(tuple(sorted(fixed.items())), least, mask)
+    for times, low, count in [(1, 0, access.width), *counted]:
+        wider = found.spread(times, count)
+        if wider is None:
+            return None
+        found = Elements(wider.fixed, wider.low + times * low, wider.mask)
+    return found
