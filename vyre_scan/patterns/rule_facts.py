@@ -29,6 +29,8 @@ Classes = tuple[int, ...]
 
 MOST_STRINGS, MOST_BYTES = 96, 64
 """Strings of classes that are kept apart, and the bytes of each."""
+FEW_STRINGS = 8
+"""That are kept apart where they may be left out, as in `message[_-]?bird`."""
 MOST_LITERALS = 64
 """That stand for a string of classes."""
 LONGEST_LITERAL, LONGEST_STRING = 16, 32
@@ -36,6 +38,9 @@ STARTS_OF_ANY = 32
 """What counts as the places where a match may begin if there may be any number."""
 LITERAL_COST, WALK_COST = 2e-7, 1e-3
 """Of a literal, and of strings of classes, which take a walk through all bytes; a hit at every byte costs 1."""
+WORD, PREDICTED = 1e-2, 0.3
+"""Of strings that are rare by their letters: the share of places that have one of no letter as it is a word, and of those how
+many have the next letter, too.  The longer is chosen."""
 MOST_COST = 0.02
 """Of atoms: where they are met more often, `re` alone is as fast."""
 OF_REPEATED = 0.4
@@ -219,6 +224,8 @@ class _Analysis:
         low, most = int(low), None if high is sre.MAXREPEAT else int(high)
         if most == 0:
             return []
+        if (low, most) == (0, 1) and item.strings is not None and len(item.strings) < FEW_STRINGS:
+            return [_Part(0, item.longest, item.members, [(), *item.strings])]
         copies, parts = 0, []
         if low and item.strings is not None:
             # the first ones are as if they were written out
@@ -367,6 +374,7 @@ def _cheapest_window(string: Classes) -> tuple[Classes, int, float]:
         for before, members in zip((None, *string), string)  # noqa: B905
     ]
     best = (string[:LONGEST_STRING], 0, prod(shares[:LONGEST_STRING]) + WALK_COST)
+    least = best[2]
     for first in range(len(string)):
         share, count = 1.0, 1
         for end in range(first + 1, min(first + LONGEST_LITERAL, len(string)) + 1):
@@ -374,11 +382,12 @@ def _cheapest_window(string: Classes) -> tuple[Classes, int, float]:
             count *= _folded(string[end - 1]).bit_count()
             if count > MOST_LITERALS:
                 break
-            cost = max(share, 1e-10) + LITERAL_COST * count - 1e-12 * (end - first)
+            cost = max(share, 1e-10) + LITERAL_COST * count
             if end - first < 4:  # those are found by a walk
                 cost += WALK_COST
-            if cost < best[2]:
-                best = (string[first:end], first, cost)
+            rank = cost + WORD * PREDICTED ** (end - first)
+            if rank < least:
+                best, least = (string[first:end], first, cost), rank
     return best
 
 
