@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +269,7 @@ def measure(
     row: dict[str, Any] = {"set": name, "rules": len(rules), "build": build, "cached": cached, "ways": {}}
     by_scanner(scanner, contents[:50])
     for threads in (1, 2):
-        seconds, spans = timed(lambda t=threads: by_scanner(scanner.with_threads(t), contents))
+        seconds, spans = timed(partial(by_scanner, scanner.with_threads(threads), contents))
         row["ways"][f"Scanner, {threads} threads"] = size / seconds / 1e6
     seconds, expected = timed(lambda: by_re(rules, contents, True), 1)
     row["ways"]["re, rule by rule with keywords"] = size / seconds / 1e6
