@@ -37,7 +37,7 @@ __all__ = ["CertificateWriter", "claims_of", "facts", "findings", "generic_text"
 
 Claim = dict[str, Any]
 MOST_FACTS = 24
-"""Of those around an access the innermost, among which two are looked for."""
+"""Most facts around an access: the innermost ones, among which two are looked for."""
 
 
 class CertificateWriter:
@@ -105,7 +105,7 @@ def generic_text(module: Module) -> str:
 
 
 def claims_of(before: str, after: str, applied: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """What may be claimed of the change from one text to another; `applied`: the certificates of the pass.
+    """Claims about the change from one text to another; `applied`: the certificates of the pass.
 
     Raises Malformed for a text that is not in the generic form.
     """
@@ -113,7 +113,7 @@ def claims_of(before: str, after: str, applied: Sequence[Mapping[str, Any]]) -> 
 
 
 def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
-    """What may be claimed of the changes of a pass: by its certificates, and by what changed."""
+    """Claims about the changes of a pass: by its certificates, and by what changed."""
     joins = [facts for facts in applied if facts["claim"] == "join"]
     joined = {facts["program"] for facts in joins}
     for facts in joins:
@@ -201,7 +201,7 @@ def _checked(before: str, after: str, name: str, claims: Sequence[Claim]) -> lis
 
 
 def findings(before: str, after: str, name: str, claims: Sequence[Claim]) -> list[Finding]:
-    """What the checker says of the claims of one step, in order, and of what they leave out."""
+    """Verdicts of the checker on the claims of one step, in order, and on the changes that they leave out."""
     step = {"pass": name, "text": None, "claims": list(claims)}
     whole = {"format": FORMAT, "version": VERSION, "steps": [step], "facts": []}
     whole |= {"written": digest(before), "optimised": digest(after)}
@@ -212,7 +212,7 @@ def findings(before: str, after: str, name: str, claims: Sequence[Claim]) -> lis
 
 
 def facts(text: str) -> Iterator[Claim]:
-    """What is claimed of the programs of a text: accesses in bounds, buffers without races between workgroups."""
+    """Claims about the programs of a text: accesses in bounds, buffers without races between workgroups."""
     module = read_module(text)
     for name in module.programs:
         try:
@@ -240,7 +240,7 @@ def facts(text: str) -> Iterator[Claim]:
 
 
 def _multiples(facts: Facts, access: Access, rooms: Sequence[Any]) -> list[Multiples] | None:
-    """For each room, facts whose multiples show that it is not negative; None where none are found."""
+    """Facts whose multiples show that each room is not negative; None without such facts."""
     terms, found = facts.walk.terms, list[Multiples]()
     numbers = list(range(len(access.facts)))[-MOST_FACTS:]
     for room in rooms:

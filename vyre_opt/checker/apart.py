@@ -20,7 +20,7 @@ from .walk import Access
 __all__ = ["in_one_lane", "in_one_workgroup"]
 
 MOST_ELEMENTS = 1 << 16
-"""That are listed with the lanes which touch them."""
+"""Most elements that are listed with the lanes which touch them."""
 
 
 def in_one_workgroup(terms: Terms, one: Access, other: Access) -> bool:
@@ -121,7 +121,7 @@ def in_one_lane(terms: Terms, one: Access, other: Access) -> bool:
 
 
 def _by_lane(terms: Terms, access: Access) -> tuple[object, list[tuple[int, int]]] | None:
-    """What the workgroup agrees on in an index, and each lane with each offset from there that it touches."""
+    """Part of an index that the workgroup agrees on, and each lane with each offset from there that it touches."""
     turns = [loop.turn for loop in access.loops if loop.turn is not None]
     whole = elements(terms, access, access.at[0], turns, is_read=True)
     form = terms.modular(access.at[0])

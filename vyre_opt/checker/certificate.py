@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What is proven of what.  `accesses`, `in_bounds`: of the optimised programs, all and those proven to lie in their buffers;
+    """Counts of proven facts.  `accesses`, `in_bounds`: of the optimised programs, all and those proven to lie in their buffers;
     `shared`, `race_free`: their written buffers in storage, and those proven free of races between workgroups."""
 
     findings: list[Finding] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What certificates claim of a pass, each checked against the texts before and after it.
+"""Claims of certificates about a pass, each checked against the texts before and after it.
 
 same   a program does what it did: equal effects in equal order
 tile   the same, and buffers of storage became tiles in workgroup memory: each workgroup reads only what it has written
@@ -135,7 +135,7 @@ def _is_scratch(buffer: Buffer) -> bool:
 
 @dataclass(frozen=True)
 class Tile:
-    """Where a tile lies in storage: its first element is `const`, and the multiples of what the workgroup has, by name."""
+    """Place of a tile in storage: its first element is `const`, and the multiples of what the workgroup has, by name."""
 
     const: int
     times: Mapping[str, int]
@@ -336,7 +336,7 @@ def _joined_launch(after: Module, claim: Join) -> Stage:
 
 
 def _params(terms: Terms, pipeline: Pipeline, program: Program, stage: Stage) -> dict[str, int]:
-    """What a launch gives for each param: a literal, the pipeline's, or the default."""
+    """Value that a launch gives for each param: a literal, the pipeline's, or the default."""
     given, found = dict(stage.params), {}
     for line in program.scalars:
         match = re.fullmatch(r"param @([\w.]+) : (\S+)(?: = (.*))?", line)

@@ -32,7 +32,7 @@ class Uncovered(Exception):
 
 @dataclass(frozen=True)
 class _Written:
-    """By stores whose index is of a type, under conditions that all lanes of the workgroup agree on, or that are of the element."""
+    """Elements covered by stores whose index is of a type, under conditions that all lanes of the workgroup agree on, or that are of the element."""
 
     elements: Elements
     dtype: str
@@ -101,7 +101,7 @@ class _Cover:
             state.pending.append(_Written(found, self.terms.types[access.at[0]], conditions))
 
     def conditions(self, access: Access) -> frozenset[Condition] | None:
-        """What must hold for a store to be made by all lanes of which `elements` speaks; None where lanes may differ in it."""
+        """Conditions under which all lanes of `elements` make a store; None where lanes may differ in it."""
         found = set[Condition]()
         for condition, holds in access.when:
             key = self.condition(condition, holds, access)

@@ -14,14 +14,14 @@ from .walk import Access
 __all__ = ["Elements", "elements", "is_whole", "lane_conditions"]
 
 MOST_BITS = 1 << 21
-"""Of a mask."""
+"""Most bits of a mask."""
 MOST_VALUES = 1 << 16
-"""Of an atom that is taken for all its values."""
+"""Most values of an atom that is taken for all of them."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """Those from `low` on whose bit is set in `mask`, beyond `fixed`: multiples of atoms that the workgroup agrees on."""
+    """Elements from `low` on whose bit is set in `mask`, beyond `fixed`: multiples of atoms that the workgroup agrees on."""
 
     fixed: tuple[tuple[int, int], ...]
     low: int
@@ -74,7 +74,7 @@ def is_whole(terms: Terms, index: int, width: int) -> bool:
 
 
 def lane_conditions(terms: Terms, access: Access) -> list[bool]:
-    """For each lane, whether conditions on local ids alone let it come to an access."""
+    """Whether conditions on local ids alone let each lane come to an access."""
     lanes = [True] * terms.local_count
     for condition, holds in access.when:
         values = terms.lanes(condition)

@@ -1,4 +1,4 @@
-"""What is proven of a program by itself: accesses that lie in their buffers, and buffers that workgroups do not race for."""
+"""Facts proven about a program by itself: accesses that lie in their buffers, and buffers that workgroups do not race for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .walk import Access, Side, Walk, accesses
 __all__ = ["Facts", "facts_of", "is_in_bounds", "is_race_free"]
 
 Multiples = Sequence[tuple[int, int]]
-"""How often each fact is taken, by its number among those of an access."""
+"""Multiple of each fact, by its number among those of an access."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Facts:
     accesses: list[Access]
 
     def buffers(self) -> list[str]:
-        """Those in storage that are written: where workgroups could race."""
+        """Written buffers in storage, on which workgroups could race."""
         written = {a.buffer for a in self.accesses if a.writes}
         return [
             b.name for b in self.program.buffers.values() if b.name in written and b.access != "workgroup"

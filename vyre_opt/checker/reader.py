@@ -99,7 +99,7 @@ class Program:
 
     @property
     def bound(self) -> list[Buffer]:
-        """In the order of the arguments of a launch."""
+        """Buffers in the order of the arguments of a launch."""
         return [buffer for buffer in self.buffers.values() if buffer.is_bound]
 
 

@@ -17,7 +17,7 @@ Dim3 = tuple[int, int, int]
 Key = tuple[Any, ...]
 
 GROUP, LANE, TURN, DATA = 1, 2, 4, 8
-"""With what a term varies in a launch: the workgroup, the local ids, the iterations of loops, what lanes have loaded or were given."""
+"""Dependence of a term in a launch: the workgroup, the local ids, the iterations of loops, what lanes have loaded or were given."""
 
 MOST_INVOCATIONS = 1 << 32
 """Along an axis of a grid, by the language; so ids are in the range of a u32."""
@@ -146,7 +146,7 @@ class Terms:
         return form.const if form is not None and not form.atoms else None
 
     def name(self, term: int) -> str:
-        """What a term is, for people; different ones may have one name."""
+        """Name of a term for people; different ones may have one name."""
         return ".".join(str(part) for part in self.keys[term] if isinstance(part, str))
 
     # --- sums
@@ -334,7 +334,7 @@ class Terms:
         return None
 
     def _rest(self, term: int, by: int, dtype: str) -> int:
-        """What is left of a term beyond the multiples of a positive number, from 0 on."""
+        """Remainder of a term beyond the multiples of a positive number, from 0 on."""
         whole = self.divided(self.exact(term), by, dtype)
         rest = self.sum(self.exact(term).plus(self.exact(whole), -by), dtype)
         low, high = self.bounds[rest]
@@ -481,7 +481,7 @@ _COMMUTES_EXACTLY = (
     "add_sat",
     "mul_sat",
 )
-"""Of integers; of floats the bits of a NaN are nothing that this looks into."""
+"""Arithmetic of integers; of floats the bits of a NaN are nothing that this looks into."""
 
 
 def _truncated(a: int, b: int) -> int:

@@ -36,7 +36,7 @@ VALUES = PURE | IDS | {"const", "spec", "param", "len", "alias"}
 
 
 class Mismatch(Exception):
-    """What a program does not do as the other one does; `op`: of the one as written, or else of the other."""
+    """Difference between a program and the other one; `op`: of the one as written, or else of the other."""
 
     def __init__(self, why: str, op: Op | None = None) -> None:
         super().__init__(why)
@@ -45,7 +45,7 @@ class Mismatch(Exception):
 
 @dataclass(eq=False)
 class Access:
-    """Of the elements from `at` on, `width` along the last dimension.  `facts`: sums that are not negative where an invocation
+    """Access to the elements from `at` on, `width` along the last dimension.  `facts`: sums that are not negative where an invocation
     comes here.  `when`: the conditions around it, each with the side taken.  `loops`: those around it, the outermost first."""
 
     op: Op
@@ -125,7 +125,7 @@ class Side:
 
 @dataclass
 class _Loads:
-    """What is loaded in a block, and in those around it before it; and what may fault."""
+    """Loads of a block, and of those around it before it; and accesses that may fault."""
 
     here: set[tuple[object, ...]] = field(default_factory=set)
     extra: dict[tuple[object, ...], Op] = field(default_factory=dict)
@@ -447,7 +447,7 @@ class Walk:
         return (self.terms.sum(form, self.terms.types[at[0]]),)
 
     def _elements(self, name: str, at: tuple[int, ...], dtype: str, element: str) -> int:
-        """What is in memory; of a vector, its elements, where the indices of all are known not to wrap."""
+        """Contents of memory; of a vector, its elements, where the indices of all are known not to wrap."""
         lanes, each = lanes_of(dtype)
         if lanes > 1 and each == element and self._is_whole(at[-1], lanes):
             index = self.terms.modular(at[-1])
@@ -502,7 +502,7 @@ class Walk:
         )
 
     def unseen_store(self, side: Side, op: Op) -> tuple[object, ...]:
-        """Where a store is of which nobody reads what it stores; it may go, but be nowhere else."""
+        """Place of a store whose elements nobody reads; it may go, but be nowhere else."""
         name, (value, *indices) = side.buffer(op), op.operands
         at, width = (
             tuple(self.use(side, each) for each in indices),
@@ -629,7 +629,7 @@ class Walk:
             side.values[value] = term
 
     def _stored(self, name: str, at: tuple[int, ...], value: int, op: Op) -> None:
-        """What is known of memory behind a store: its elements, and others that it is not of."""
+        """Known contents of memory behind a store: its elements, and others that it is not of."""
         cells = self.cells.get(name, {})
         width = _width(self.terms.types[value], self.before_element(name))
         kept = {key: term for key, term in cells.items() if self._is_apart(at, width, key)}
@@ -875,7 +875,7 @@ class _Cursor:
         return None
 
     def back(self, op: Op | None) -> None:
-        """It is the next one again."""
+        """Put an op back as the next one."""
         self.ops += [op] if op is not None else []
 
 
@@ -969,7 +969,7 @@ def _touched(side: Side, blocks: Sequence[Block]) -> set[str] | None:
 
 
 def _carried(body: Block, other: Block) -> list[tuple[int, int]]:
-    """Which carried value of one loop is which of the other: by name, or all in order."""
+    """Pairs of carried values of two loops: by name, or all in order."""
     mine, its = [arg.name for arg in body.args[1:]], [arg.name for arg in other.args[1:]]
     if [arg.type for arg in body.args] == [arg.type for arg in other.args]:
         return [(at, at) for at in range(len(mine))]

@@ -24,7 +24,7 @@ EPILOG = """\
 
 FILE = click.Path()
 CHECKER = "vyre_opt.checker"
-"""What checks certificates; a build may lack it."""
+"""Module that checks certificates; a build may lack it."""
 
 
 @click.group(

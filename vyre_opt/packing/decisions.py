@@ -1,4 +1,4 @@
-"""What passes did to a function, as parts of a pack: their remarks, and a certificate that `vyre-pack verify` checks again."""
+"""Changes of passes to a function, as parts of a pack: their remarks, and a certificate that `vyre-pack verify` checks again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..worker import find_module, import_module
 __all__ = ["decision_parts"]
 
 CERTIFICATES = "vyre_opt.certificates"
-"""What writes certificates; a build may lack it."""
+"""Module that writes certificates; a build may lack it."""
 
 
 def decision_parts(name: str, module: Module, passes: Passes) -> list[Part]:
