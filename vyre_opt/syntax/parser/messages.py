@@ -23,7 +23,7 @@ _P = "vyre 1 program @p workgroup(1) { "
 _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
     ("a .vyre text begins with its format version", "write vyre 2 as the first line",
      ["", "program", "%x =", "buffer", "pipeline", "func", "foo", "@x", "{", "1"]),
-    ("the format version is a number", "write vyre 1", ["vyre", "vyre program", "vyre x"]),
+    ("the format version is a number", "write vyre 2", ["vyre", "vyre program", "vyre x"]),
     ("expected a program, a func or a pipeline", None,
      ["vyre 1 foo", "vyre 1 buffer", "vyre 1 %x =", "vyre 1 {", "vyre 1 }", "vyre 1 @x", "vyre 1 if", "vyre 1 for",
       _P + "} foo", _P + "} buffer", _P + "} %x =", _P + "} {", _P + "} @x", _P + "} if", _P + "} for", _P + "} else",
@@ -166,7 +166,7 @@ def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str,
         help = "names have letters a to z and A to Z, digits, _, . and $" if text.isalnum() else None
         return f"unexpected character {text!r}", help
     if name == END and not source.strip():
-        return "the text is empty", "a .vyre text begins with vyre 1"
+        return "the text is empty", "a .vyre text begins with vyre 2"
     exact, by_state = _rows_by_error(tables)
     at = (state, token.terminal)
     row = exact.get(at, by_state.get(state))
