@@ -1,4 +1,4 @@
-"""The first result of a process whose code is in the cache:  python bench/first_call.py [--before FOLDER]
+"""The first result of a process whose code is in the cache, or in a pack:  python bench/first_call.py [--before FOLDER]
 
 Whole processes: one that calls a kernel in Python, `vyre-run` on a text, and `vyre-scan` on a small file, beside one that imports
 NumPy alone.  With `--before` the same of another checkout, in the same rounds.  The least of the rounds is shown, of wall and of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
@@ -35,6 +36,22 @@ y = np.zeros_like(x)
 scale[4](x, y)
 assert (y == 3).all()
 """
+PACK = """
+import sys
+sys.path.insert(0, {folder!r})
+from kernel import scale
+import vyre_opt
+vyre_opt.pack({path!r}, [scale])
+"""
+PACKED = """
+import numpy as np
+from vyre_opt.packs import load
+
+x = np.ones(1000, np.float32)
+y = np.zeros_like(x)
+load({path!r})["scale"][4](x, y)
+assert (y == 3).all()
+"""
 TOOL = "import sys; from {} import main; sys.exit(main())\n"
 """In a file, since `python -c` finds the package of the working directory first."""
 
@@ -45,6 +62,7 @@ def commands(checkout: Path, folder: Path, name: str) -> dict[str, list[str]]:
     text = str(HERE / "examples" / "heat.vyre")
     return {
         "a kernel in Python": [*process, str(folder / "kernel.py")],
+        **({"a kernel of a pack": [*process, str(folder / "packed.py")]} if name == "now" else {}),
         "vyre-run": [*process, str(folder / "run.py"), text],
         "vyre-scan": [*process, str(folder / "scan.py"), "-c", "needle", str(folder / "hay.txt")],
     }
@@ -60,6 +78,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "kernel.py").write_text(KERNEL)
+        path = str(folder / "kernels.vyrepack")
+        (folder / "pack.py").write_text(PACK.format(folder=place, path=path))
+        (folder / "packed.py").write_text(PACKED.format(path=path))
+        environment = {**os.environ, "PYTHONPATH": str(HERE)}
+        subprocess.run([sys.executable, folder / "pack.py"], check=True, env=environment)
         for tool, module in (("run", "vyre_opt.cli.run"), ("scan", "vyre_scan.tool.command")):
             (folder / f"{tool}.py").write_text(TOOL.format(module))
         (folder / "hay.txt").write_text("hay\n" * 1000 + "needle\n")

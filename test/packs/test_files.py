@@ -112,6 +112,14 @@ def test_packs_are_compared_and_merged(packs: list[Path], tmp_path: Path) -> Non
     assert {line[0] for line in compare.differences(one, more)} == {"-", "+"}
     with pytest.raises(PackError, match="differs from that of another pack"):
         compare.merged([one, other])
+    heat = Path(__file__).parents[2] / "examples" / "heat.vyre"
+    vyre.pack(tmp_path / "heat", [heat], LEVEL, opt=0)
+    (tmp_path / "merged").write_bytes(compare.merged([one, read_pack(tmp_path / "heat")]))
+    assert list(load(tmp_path / "merged")) == ["main", "scale", "start", "step"]
+    own, given = vyre.compile(heat)(), load(tmp_path / "merged")["main"]()
+    assert {name: array.tobytes() for name, array in given.items()} == {
+        n: a.tobytes() for n, a in own.items()
+    }
 
 
 def test_trust_is_in_digests_and_keys(packs: list[Path], tmp_path: Path) -> None:

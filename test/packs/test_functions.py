@@ -14,6 +14,8 @@ from support.packed_kernels import CALLS, FUNCTIONS, LEVEL, SHAPES, WRONG_CALLS,
 import vyre_opt as vyre
 from vyre_opt import f32, kernels
 from vyre_opt.execution.dispatcher import BackendError, BadInputs
+from vyre_opt.pack_files.compare import merged
+from vyre_opt.pack_files.format import read_pack
 from vyre_opt.packs import PackError, load
 from vyre_opt.packs.processors import levels_of_this_machine
 
@@ -190,10 +192,17 @@ def test_other_machines_are_told_what_there_is(tmp_path: Path) -> None:
 
 def test_every_level_of_this_machine_gives_the_same(tmp_path: Path) -> None:
     """Older processors have other instructions, and the same arithmetic."""
-    results = set()
+    results, packs = set(), []
     for level in levels_of_this_machine():
         vyre.pack(tmp_path / level, FUNCTIONS[:1], level, opt=1)
         x, y = random(999), np.zeros(999, np.float32)
         load(tmp_path / level)["scale"][4](x, y, 0.1)
         results.add(y.tobytes())
+        packs.append(read_pack(tmp_path / level))
     assert len(results) == 1
+    # of a pack of several, a function that was packed for an older processor alone
+    vyre.pack(tmp_path / "older", FUNCTIONS[1:2], levels_of_this_machine()[-1], opt=1)
+    (tmp_path / "merged").write_bytes(merged([*packs[:1], read_pack(tmp_path / "older")]))
+    x, y = random(4, 5), np.zeros((5, 4), np.float32)
+    load(tmp_path / "merged")["transpose"][1, 1](x, y)
+    assert (y == x.T).all()

@@ -23,8 +23,8 @@ from ..lang.functions import Kernel
 from ..lang.pipelines import PipelineFunction
 from ..lang.translated_function import TranslatedFunction
 from ..lowering.nvptx.targets import GPUS
-from ..pack_files.format import Pack, Part, canonical, pack_bytes
-from ..packs.ir_data import Encoder
+from ..pack_files.format import Pack, Part, pack_bytes
+from ..packs.ir_data import Encoder, encoded_text, source_row
 from ..packs.target import ABI
 from ..rewriting.cloning import copy_for
 from .array_functions import is_array_function, name_of
@@ -139,11 +139,10 @@ def _add_module(packer: FunctionPacker, module: Module, passes: Passes, wanted: 
 
 
 def _source_parts(encoder: Encoder) -> list[Part]:
-    texts = [
-        Part(f"sources/{number}", "source", source.text.encode("utf-8", "surrogatepass"))
-        for number, source in enumerate(encoder.sources)
+    return [
+        Part(f"sources/{key}", "source", encoded_text(source), source_row(source))
+        for key, source in encoder.sources.items()
     ]
-    return [*texts, Part("sources", "sources", canonical(encoder.source_rows()))]
 
 
 def _write(path: Path, content: bytes) -> None:

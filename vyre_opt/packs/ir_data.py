@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from blake3 import blake3
+
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
@@ -16,8 +18,9 @@ from ..ir.program import AccessMode, Block, Buffer, Op, Param, Program, Value
 from ..ir.spelling import PYTHON, VYRE
 from ..ir.types import DataType
 from ..ir.written_elements import WholeWrite, WrittenDimension
+from ..pack_files.format import canonical
 
-__all__ = ["Encoder", "Decoder", "Unpackable"]
+__all__ = ["Decoder", "Encoder", "Unpackable", "encoded_text", "source_row"]
 
 _SPELLINGS = {"vyre": VYRE, "python": PYTHON}
 _FAULTING = ("trap", "assert", "check_bounds", "for")
@@ -25,38 +28,40 @@ _ATTRIBUTES = ("access", "buffer", "covers", "dimension", "edge", "layout", "mes
 """The attributes that messages of faults take."""
 
 
+KEY_DIGITS = 16
+"""Of the key of a source."""
+
+
+def source_row(source: Source) -> dict[str, Any]:
+    """Facts that places need of a source besides its text."""
+    return {
+        "column": source.first_column,
+        "line": source.first_line,
+        "name": source.name,
+        "spelling": source.spelling.name.lower(),
+    }
+
+
+def encoded_text(source: Source) -> bytes:
+    return source.text.encode("utf-8", "surrogatepass")
+
+
 class Unpackable(ValueError):
     """Error for an object without a form in a pack."""
 
 
 class Encoder:
-    """`sources`: the texts that places are in, in the order of their numbers."""
+    """`sources`: the texts that places are in, by their keys."""
 
     def __init__(self) -> None:
-        self.sources: list[Source] = []
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self.sources: dict[str, Source] = {}
 
-    def source_rows(self) -> list[dict[str, Any]]:
-        """Facts that places need of each source besides its text."""
-        return [
-            {
-                "column": source.first_column,
-                "line": source.first_line,
-                "name": source.name,
-                "spelling": source.spelling.name.lower(),
-            }
-            for source in self.sources
-        ]
-
-    def place(self, loc: Location | None) -> list[int] | None:
+    def place(self, loc: Location | None) -> list[Any] | None:
         if loc is None:
             return None
-        source = loc.source
-        key = source.name, source.text, source.first_line, source.first_column, source.spelling.name
-        number = self._numbers.setdefault(key, len(self.sources))
-        if number == len(self.sources):
-            self.sources.append(source)
-        return [number, loc.start, loc.end]
+        key = blake3(canonical(source_row(loc.source)) + encoded_text(loc.source)).hexdigest()[:KEY_DIGITS]
+        self.sources.setdefault(key, loc.source)
+        return [key, loc.start, loc.end]
 
     def dtype(self, dtype: DataType) -> Any:
         if dtype is DataType.TF32:
@@ -197,17 +202,22 @@ class _LateBlock(Block):
 
 
 class Decoder:
-    """`sources`: the texts that places are in."""
+    """`source_of`: the row of a source, see `source_row`, and its text, by its key."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], text_of: Callable[[int], str]) -> None:
-        """`rows`: see `Encoder.source_rows`; `text_of`: the text of a source, by its number."""
-        self.sources = [
-            Source(text_of(number), row["name"], row["line"], _SPELLINGS[row["spelling"]], row["column"])
-            for number, row in enumerate(rows)
-        ]
+    def __init__(self, source_of: Callable[[str], tuple[Mapping[str, Any], str]]) -> None:
+        self._source_of = source_of
+        self._sources: dict[str, Source] = {}
 
-    def place(self, place: Sequence[int] | None) -> Location | None:
-        return None if place is None else Location(self.sources[place[0]], place[1], place[2])
+    def place(self, place: Sequence[Any] | None) -> Location | None:
+        if place is None:
+            return None
+        key, start, end = place
+        source = self._sources.get(key)
+        if source is None:
+            row, text = self._source_of(key)
+            spelling = _SPELLINGS[row["spelling"]]
+            source = self._sources[key] = Source(text, row["name"], row["line"], spelling, row["column"])
+        return Location(source, start, end)
 
     def dtype(self, dtype: Any) -> DataType:
         if dtype == "tf32":

@@ -82,15 +82,17 @@ class LoadedPack(Mapping[str, Any]):
     @cached_property
     def _target(self) -> PackedTarget:
         target = PackedTarget(self._pack, self._decoder)
-        target.level  # noqa: B018  that there is no code for this machine is said now
+        target.start()  # that there is no code for this machine is said now
         return target
 
     @cached_property
     def _decoder(self) -> Decoder:
-        def text_of(number: int) -> str:
-            return self._pack.read(f"sources/{number}").decode("utf-8", "surrogatepass")
+        def source_of(key: str) -> tuple[Mapping[str, Any], str]:
+            name = f"sources/{key}"
+            text = self._pack.read(name).decode("utf-8", "surrogatepass")
+            return self._pack.about_part(name), text
 
-        return Decoder(self._pack.read_json("sources"), text_of)
+        return Decoder(source_of)
 
 
 class _Called:

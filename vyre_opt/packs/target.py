@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -66,9 +66,8 @@ class PackedTarget(Target):
         self._launches: dict[Program, CompiledLaunch] = {}
         self._forms_of: dict[Program, Any] = {}
 
-    @cached_property
-    def level(self) -> str:
-        """The best of the processors that the pack has code for and this machine is.  Raises PackError."""
+    def start(self) -> None:
+        """Have the threads of this process run code of packs.  Raises PackError where the pack has none for this machine."""
         if not can_link():
             raise PackError(f"{self._pack.name}: code of packs runs on Linux, on x86-64 and aarch64")
         if self._pack.about.get("abi") != ABI:
@@ -76,7 +75,14 @@ class PackedTarget(Target):
                 f"{self._pack.name} is for version {self._pack.about.get('abi')} of the calls of code, and this package makes "
                 f"those of {ABI}; install the version of it that the pack was made for, or pack the kernels anew"
             )
-        packed = {name.partition("/")[2] for name in self._pack.names("pool")}
+        level = self._level({name.partition("/")[2] for name in self._pack.names("pool")})
+        try:
+            use_code(self._pack.read(f"pools/{level}"))
+        except LinkError as error:
+            raise PackError(f"{self._pack.name}: pools/{level} cannot be linked: {error}") from None
+
+    def _level(self, packed: Collection[str]) -> str:
+        """The best level of this machine among some.  Raises PackError."""
         own = levels_of_this_machine()
         level = next((level for level in own if level in packed), None)
         if level is None:
@@ -84,10 +90,6 @@ class PackedTarget(Target):
                 f"{self._pack.name} has code for {', '.join(sorted(packed)) or 'no CPU'}, and this machine is {own[0]}; "
                 "pack the kernels for that, too"
             )
-        try:
-            use_code(self._pack.read(f"pools/{level}"))
-        except LinkError as error:
-            raise PackError(f"{self._pack.name}: pools/{level} cannot be linked: {error}") from None
         return level
 
     def program(self, key: str) -> CompiledProgram:
@@ -126,7 +128,7 @@ class PackedTarget(Target):
         return launch
 
     def _object_code(self, form: CompiledProgram) -> ObjectCode:
-        facts = form.code[self.level]
+        facts = form.code[self._level(form.code)]
         code = HostCode(
             "",
             tuple(facts["buffers"]),
