@@ -73,6 +73,10 @@ SAME = {
         "%o = lt %l, 64 : u32\n  if %o {\n    store 1, @y[%g]\n  }",
         "store 1, @y[%g]",
     ),
+    "factors of floats change places": (
+        "%a = load @f[0]\n  %s = mul 2.0, %a : f32\n  store %s, @f[%g]",
+        "%a = load @f[0]\n  %s = mul %a, 2.0 : f32\n  store %s, @f[%g]",
+    ),
     "a division is a shift": (
         "%q = div %g, 16 : u32\n  %r = rem %g, 16 : u32\n  store %q, @y[%r]",
         "%q = shr %g, 4 : u32\n  %r = and %l, 15 : u32\n  store %q, @y[%r]",

@@ -274,7 +274,7 @@ def _facts(module: Module, claims: Sequence[Claim], report: Report) -> None:
             what, why = f"{access.op.name} of @{access.buffer}", "the multiples of facts do not show it"
             report.findings.append(Finding(REFUSED, kind, what, why=why, line=access.op.line))
         elif kind == "race_free":
-            if is_race_free(facts, claim["buffer"]):
+            if claim["buffer"] in facts.buffers() and is_race_free(facts, claim["buffer"]):
                 free.add((claim["program"], claim["buffer"]))
                 continue
             why = "accesses of different workgroups may be of one element"

@@ -467,21 +467,9 @@ class Terms:
 
 
 _COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
-_COMMUTES = ("eq",)
-_COMMUTES_EXACTLY = (
-    "add",
-    "mul",
-    "and",
-    "or",
-    "xor",
-    "min",
-    "max",
-    "abs_diff",
-    "mul_hi",
-    "add_sat",
-    "mul_sat",
-)
-"""Arithmetic of integers; of floats the bits of a NaN are nothing that this looks into."""
+_COMMUTES = ("eq", "add", "mul", "min", "max", "abs_diff")
+_COMMUTES_EXACTLY = ("and", "or", "xor", "mul_hi", "add_sat", "mul_sat")
+"""Ops that commute on integers.  The NaN of an op is not specified, so the others commute on floats, too."""
 
 
 def _truncated(a: int, b: int) -> int:

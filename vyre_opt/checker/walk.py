@@ -31,6 +31,7 @@ PURE = frozenset(
     "atan atan2 sinh cosh tanh erf erfc eq ne lt le gt ge select cast bitcast splat vector extract insert permute movemask".split()
 )
 """Ops that are functions of their operands and attributes."""
+STORES = ("store", "copy_async", "matrix_store", "slice_store")
 VALUES = PURE | IDS | {"const", "spec", "param", "len", "alias"}
 """Ops without effects.  Any other op but a load has to be there in its place."""
 
@@ -332,7 +333,7 @@ class Walk:
         self._note_store(side, op, events)
         if self.cells.get(name, {}).get((at, dtype)) == value:
             return False  # it stores what is there
-        self._stored(name, at, value, op)
+        self._stored(name, at, value)
         self.delayed.append((name, at, dtype, op))
         return is_alike and other is not None and self._is_gathered(name, other)
 
@@ -407,7 +408,11 @@ class Walk:
         is_after = side is self.after
         narrow = self.tiles.get(name) if is_after else None
         if narrow is not None:
-            at, dtype = self._in_storage(name, at, op), self.before_type(name, dtype)
+            # vectors of others are not narrowed
+            at, dtype = (
+                self._in_storage(name, at, op),
+                self._written_as(name) if lanes_of(dtype)[0] == 1 else dtype,
+            )
         if events is not None:
             self._note(side, op, name, at, width, "load", events)
             self.loads[-1].here.update(self._single(name, at, width))
@@ -430,14 +435,6 @@ class Walk:
         index, dtype = self.terms.modular(at[-1]), self.terms.types[at[-1]]
         places = [self.terms.sum(index.plus(Form(lane, {})), dtype) for lane in range(width)]
         return [(name, (*at[:-1], place), 1, version) for place in places]
-
-    def before_type(self, name: str, dtype: str) -> str:
-        """The type of an element of a tile in the program as written; vectors of others are not narrowed."""
-        for side in self.before:
-            for own, shared in side.names.items():
-                if shared == name and side.program.buffers[own].type != dtype and lanes_of(dtype)[0] == 1:
-                    return side.program.buffers[own].type
-        return dtype
 
     def _in_storage(self, name: str, at: tuple[int, ...], op: Op) -> tuple[int, ...]:
         """The index in storage of a place in a tile."""
@@ -550,25 +547,16 @@ class Walk:
             self._plain(side, op, other, events)
 
     def _plain(self, side: Side, op: Op, other: Op | None, events: list[Event]) -> None:
-        is_access = "buffer" in op.attrs
+        """An op without blocks."""
         kind = "store" if op.name == "store" else "atomic" if op.name.startswith("atomic_") else "other"
         operands = [self.use(side, value) for value in op.operands]
-        name = side.buffer(op) if is_access else ""
-        values = (
-            {"store": 1, "atomic_compare_exchange": 2, "matrix_load": 0}.get(op.name, 1) if is_access else 0
-        )
-        # of a store the value comes first, of an atomic last
-        at = (
-            operands[values:]
-            if op.name in ("store", "copy_async", "matrix_store", "slice_store")
-            else operands[: len(operands) - values]
-        )
-        moved = lanes_of(op.operands[0].type)[0] if op.name == "store" else 1
-        access = None
-        if is_access:
-            declared = side.declared(op)
-            width = _width(op.operands[0].type, declared.type) if op.name == "store" else moved
-            access = self._note(side, op, name, tuple(at), width, kind, events)
+        name, at, access = "", tuple[int, ...](), None
+        if "buffer" in op.attrs:
+            name, declared = side.buffer(op), side.declared(op)
+            first = int(op.name in STORES)  # behind the value
+            at = tuple(operands[first : first + len(declared.shape)])
+            width = _width(op.operands[0].type, declared.type) if kind == "store" else 1
+            access = self._note(side, op, name, at, width, kind, events)
         if other is not None:
             self._same_operands(op, other, operands, name, access)
         results = [self.terms.unknown(op.name, value.type) for value in op.results]
@@ -576,11 +564,9 @@ class Walk:
         if other is not None and self.after is not None:
             self._bind(self.after, other.results, results)
         if kind == "store":
-            self._stored(name, tuple(at), operands[0], op)
-        elif kind == "atomic":
-            self._changed({name})
+            self._stored(name, at, operands[0])
         else:
-            self._forget()
+            self._changed({name} if kind == "atomic" else None)
 
     def _same_operands(
         self, op: Op, other: Op, operands: Sequence[int], name: str, access: Access | None
@@ -628,20 +614,23 @@ class Walk:
         for value, term in zip(values, terms, strict=True):
             side.values[value] = term
 
-    def _stored(self, name: str, at: tuple[int, ...], value: int, op: Op) -> None:
+    def _stored(self, name: str, at: tuple[int, ...], value: int) -> None:
         """Known contents of memory behind a store: its elements, and others that it is not of."""
         cells = self.cells.get(name, {})
-        width = _width(self.terms.types[value], self.before_element(name))
+        width = _width(self.terms.types[value], self._written_as(name))
         kept = {key: term for key, term in cells.items() if self._is_apart(at, width, key)}
         self._changed({name})
         self.cells[name] = {**kept, (at, self.terms.types[value]): value}
 
-    def before_element(self, name: str) -> str:
-        for side in self.before:
-            for own, shared in side.names.items():
-                if shared == name:
-                    return side.program.buffers[own].type
-        return ""
+    def _written_as(self, name: str) -> str:
+        """The type of a buffer's elements in the program as written."""
+        types = (
+            side.program.buffers[own].type
+            for side in self.before
+            for own, shared in side.names.items()
+            if shared == name
+        )
+        return next(types, "")
 
     def _is_apart(self, at: tuple[int, ...], width: int, key: tuple[object, ...]) -> bool:
         """Whether a store is of no element that is known under a key: some index is another one by a constant."""
