@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow-tests mutants rules maths notebook plot pyright campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test slow-tests mutants rules maths notebook plot pyright campaign rulesets features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ campaign: install  ## The tests at full optimisation, those that a plain run lea
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --shaped --target cpu
 	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
+
+rulesets: install  ## 20,000 random sets of rules and texts, searched as `re` does (a quarter of an hour on 2 cores)
+	$(BIN)/pytest -n auto --campaign test/scan/search/test_rules.py -k random_rules
 
 features: export PYTHONPATH := test
 features: install  ## Programs by pairs of features, compared with NumPy (N=300000 takes half an hour on 16 cores)

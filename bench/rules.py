@@ -130,13 +130,13 @@ def read_files(roots: Sequence[Path], size: int) -> list[bytes]:
     return contents
 
 
-def planted_mail() -> tuple[bytes, int]:
-    """Mail of examples/find_secrets, and how many secrets its base64 has."""
+def planted_mail(size: int) -> tuple[bytes, int]:
+    """Mail of examples/find_secrets, and how many more or fewer secrets are found in its base64 than are there."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     from find_secrets.corpus import write_corpus
 
     with tempfile.TemporaryDirectory() as folder:
-        corpus = write_corpus(Path(folder), 8 * MIB, 1)
+        corpus = write_corpus(Path(folder), size, 1)
         mail = corpus.path("mail.mbox").read_bytes()
         expressions = corpus.path("forms.txt").read_text().splitlines()
         in_blobs = [
@@ -270,7 +270,7 @@ def measure(
     by_scanner(scanner, contents[:50])
     for threads in (1, 2):
         seconds, spans = timed(partial(by_scanner, scanner.with_threads(threads), contents))
-        row["ways"][f"Scanner, {threads} threads"] = size / seconds / 1e6
+        row["ways"][f"Scanner, {threads} thread{'s' * (threads > 1)}"] = size / seconds / 1e6
     seconds, expected = timed(lambda: by_re(rules, contents, True), 1)
     row["ways"]["re, rule by rule with keywords"] = size / seconds / 1e6
     row["matches"] = len(expected)
@@ -288,7 +288,9 @@ def measure(
                 (folder / f"{number:06}").write_bytes(content)
             for threads in (1, 2):
                 run, taken = ripgrep(rg, rules, folder, threads)
-                row["ways"][f"ripgrep, {taken} rules, {threads} threads"] = size / timed(run)[0] / 1e6
+                row["ways"][f"ripgrep, {taken} rules, {threads} thread{'s' * (threads > 1)}"] = (
+                    size / timed(run)[0] / 1e6
+                )
     return row
 
 
@@ -352,7 +354,7 @@ def ratio(row: dict[str, Any]) -> float:
         for way, speed in row["ways"].items()
         if not way.startswith("Scanner") and "2 threads" not in way
     ]
-    return float(row["ways"]["Scanner, 1 threads"] / max(peers))
+    return float(row["ways"]["Scanner, 1 thread"] / max(peers))
 
 
 def main() -> None:
@@ -361,11 +363,12 @@ def main() -> None:
     for name in ("gitleaks", "trufflehog", "detect-secrets"):
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--mail-mib", type=int, default=8)
     parser.add_argument("--oracle-mib", type=int, default=16)
     parser.add_argument("--rg", default=shutil.which("rg"))
     parser.add_argument("--results", type=Path, default=RESULT)
     options = parser.parse_args()
-    mail, missed = planted_mail()
+    mail, missed = planted_mail(options.mail_mib * MIB)
     contents = [mail, *read_files(options.roots, options.mib * MIB)]
     oracle = read_files(options.roots, options.oracle_mib * MIB)
     rows = []
@@ -378,8 +381,8 @@ def main() -> None:
             rules = [one for one in read(path) if one is not None]
             rows.append(measure(name, rules, contents, oracle, options.rg))
             print(rows[-1], file=sys.stderr, flush=True)
-    arguments = f"--mib {options.mib} --oracle-mib {options.oracle_mib}"
-    save(options.results, result(rows, sum(map(len, contents)), arguments, missed))
+            arguments = f"--mib {options.mib} --mail-mib {options.mail_mib} --oracle-mib {options.oracle_mib}"
+            save(options.results, result(rows, sum(map(len, contents)), arguments, missed))
 
 
 if __name__ == "__main__":
