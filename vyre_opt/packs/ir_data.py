@@ -29,7 +29,7 @@ _ATTRIBUTES = ("access", "buffer", "covers", "dimension", "edge", "layout", "mes
 
 
 KEY_DIGITS = 16
-"""Bytes of the key of a source."""
+"""Hexadecimal digits of the key of a source."""
 
 
 def source_row(source: Source) -> dict[str, Any]:
