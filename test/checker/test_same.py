@@ -88,6 +88,14 @@ SAME = {
 }
 
 OTHER = {
+    "a load that nobody uses is of another element": (
+        "%a = load @y[%g]\n  store 1, @y[%g]",
+        "%a = load @y[0]\n  store 1, @y[%g]",
+    ),
+    "a store that nobody reads is of another element": (
+        "store 1, @t[%l]\n  store 2, @y[%g]",
+        "store 1, @t[0]\n  store 2, @y[%g]",
+    ),
     "another constant": ("store 1, @y[%g]", "store 2, @y[%g]"),
     "another place": ("store 1, @y[%g]", "store 1, @y[%l]"),
     "stores that may meet change places": (
