@@ -458,9 +458,8 @@ def test_specs_must_agree(run_pipeline: Run) -> None:
 
 def test_scale_softmax_dot(run_pipeline: Run) -> None:
     """Three launches over rows, softmax that of the examples, become one with two tiles."""
-    softmax = (EXAMPLES / "softmax_rows.vyre").read_text().removeprefix("vyre 1")
-    softmax = softmax.replace("%columns = spec @columns : u32", "%columns = const 1024 : u32")
-    text = "vyre 1\n" + softmax + ROWS
+    softmax = (EXAMPLES / "softmax_rows.vyre").read_text()
+    text = softmax.replace("%columns = spec @columns : u32", "%columns = const 1024 : u32") + ROWS
     module, result = fuse(text, then=",decode_scan_fuse")
     (launch,) = launches(module)
     tiles = {b.name: b.count for b in module.programs[launch.program].buffers.values() if b.is_workgroup}

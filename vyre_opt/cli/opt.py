@@ -298,7 +298,9 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
     if options["emit"] != "pack" and options["target"] not in (None, *TARGETS):
-        raise click.UsageError("several targets, and levels of x86-64, are of --emit=pack", ctx)
+        raise click.UsageError(
+            f"--target={options['target']} is for --emit=pack; here it is one of {', '.join(TARGETS)}", ctx
+        )
     if options["measure"] and options["emit"] != "html":
         raise click.UsageError("--measure is of --emit=html", ctx)
 

@@ -858,7 +858,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("CUDA", "compute_100", "sm_100"),
         ("CUDA", "sm_60 sm_61 sm_52 sm_50", "sm_70", "the oldest; it has no code for that GPU"),
         ("", "cuda gpu nvidia nvptx nvptx64 ptx", "sm_90", "or another GPU by its sm_ number; `vyre-run --target=cuda` runs on the one that is there"),
-        ("", "host native x86 x86_64 x86-64 amd64 arm64 aarch64 llvm avx2 avx512 jit", "cpu"),
+        ("", "host native x86 x86_64 x86-64 amd64 arm64 llvm avx2 avx512 jit", "cpu"),
         ("", "interpreter interp interpret reference debug", "ref"),
     ],
     "run_target": [
