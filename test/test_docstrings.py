@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PACKAGES = sorted(path.parent.name for path in (ROOT / "vyre_opt").glob("*/__init__.py"))
+PACKAGES = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("vyre_*/*/__init__.py"))
 
 FUNCTION_WORDS = frozenset(
     "After Also And As At Because Before Behind Beside But By For From How If In Into It Of On Only Since So Such That "
@@ -50,7 +50,7 @@ def problem(text: str) -> str | None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_are_read_once(package: str) -> None:
     found = []
-    for path in sorted((ROOT / "vyre_opt" / package).rglob("*.py")):
+    for path in sorted((ROOT / package).rglob("*.py")):
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8"))):
             wrong = problem(text)
             if wrong is not None:

@@ -24,7 +24,7 @@ def decode_scan(
     *,
     dispatcher: DispatcherLike | None = None,
 ) -> list[tuple[int, int]]:
-    """Where encoded text holds any of some byte strings.  `Scanner` does the same for many texts, and for expressions.
+    """Find byte strings in encoded text.  `Scanner` does the same for many texts, and for expressions.
 
     Args:
         text: a str, bytes, or an array of u8; blanks and line breaks are skipped, and padding may be left out.

@@ -1,4 +1,4 @@
-"""Where the installed command begins."""
+"""Entry point of the installed command."""
 
 from vyre_opt.cli.start import one_blas_thread
 

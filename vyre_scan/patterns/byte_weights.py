@@ -1,4 +1,4 @@
-"""How often each byte is taken to be met in data that is searched."""
+"""Weights of bytes: how often each is expected in searched data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _weights() -> Array:
-    """How often each byte is taken to be met: half as in English text and programs, half as in random bytes."""
+    """Expected frequency of each byte: half as in English text and programs, half as in random bytes."""
     text = np.full(256, 0.2)
     text[128:] = 0.02
     text[list(b"abcdefghijklmnopqrstuvwxyz")] = 2.5

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 Classes = tuple[int, ...]
 
 MAX_STATES = 1 << 11
-"""Of one automaton; their rows, of some twenty classes, stay in the second cache."""
+"""Most states of one automaton; their rows, of some twenty classes, stay in the second cache."""
 
 
 def automata_of(strings: Sequence[Classes]) -> list[tuple[CompiledPatterns, list[int]]]:

@@ -36,5 +36,5 @@ class CompiledPatterns:
 
     @cached_property
     def warmup(self) -> int:
-        """How many bytes before an index a walk must see to be in the right state after it."""
+        """Number of bytes before an index that a walk must see to be in the right state after it."""
         return self.longest - 1

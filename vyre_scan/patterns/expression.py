@@ -21,7 +21,7 @@ __all__ = ["Expression", "read_expressions"]
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """That of the pattern `number`: `source` is in the syntax of `re`, which compiles it when its first candidate is met."""
+    """Expression of the pattern `number`: `source` is in the syntax of `re`, which compiles it at its first candidate."""
 
     number: int
     source: bytes

@@ -21,12 +21,12 @@ MAX_LITERAL_BYTES = 65_535
 
 
 BOUNDS = ("", "line", "word", "whole")
-"""Where a match is: anywhere; within a line; as `line`, with no letter, digit or _ before and after it; a whole line."""
+"""Bounds of a match: none; within a line; as `line`, with no letter, digit or _ before and after it; a whole line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionSyntax:
-    """How an expression is read.  `flags`: those of `re`.  `is_text`: bytes above 127 are characters of UTF-8.
+    """Syntax of an expression.  `flags`: those of `re`.  `is_text`: bytes above 127 are characters of UTF-8.
 
     `is_of_re`: nothing is to be translated.  `bounds`: one of BOUNDS.  `rule`: has the conditions.
     """

@@ -1,4 +1,4 @@
-r"""What holds of every match of an expression, from the tree that `re` makes of it.
+r"""Facts that hold of every match of an expression, from the tree that `re` makes of it.
 
 A match of `(?i)api[_-]?key\s*=\s*[0-9a-f]{32}` has 37 bytes or more, and one of two strings of classes of bytes:
 
@@ -30,19 +30,19 @@ Classes = tuple[int, ...]
 MOST_STRINGS, MOST_BYTES = 96, 64
 """Strings of classes that are kept apart, and the bytes of each."""
 FEW_STRINGS = 8
-"""That are kept apart where they may be left out, as in `message[_-]?bird`."""
+"""Most strings that are kept apart where a part may be left out, as in `message[_-]?bird`."""
 MOST_LITERALS = 64
-"""That stand for a string of classes."""
+"""Most literals that stand for a string of classes."""
 LONGEST_LITERAL, LONGEST_STRING = 16, 32
 STARTS_OF_ANY = 32
-"""What counts as the places where a match may begin if there may be any number."""
+"""Number of places that counts for a match that may begin at any of them."""
 LITERAL_COST, WALK_COST = 2e-7, 1e-3
-"""Of a literal, and of strings of classes, which take a walk through all bytes; a hit at every byte costs 1."""
+"""Cost of a literal, and of strings of classes, which take a walk through all bytes; a hit at every byte costs 1."""
 WORD, PREDICTED = 1e-2, 0.3
-"""Of strings that are rare by their letters: the share of places that have one of no letter as it is a word, and of those how
-many have the next letter, too.  The longer is chosen."""
+"""Estimates for strings that are rare by their letters: the share of places where a word without letters follows, and of those the share
+that have the next letter, too.  The longer string is chosen."""
 MOST_COST = 0.02
-"""Of atoms: where they are met more often, `re` alone is as fast."""
+"""Most cost of atoms: where they are more frequent, `re` alone is as fast."""
 OF_REPEATED = 0.4
 """The share of places behind a byte that have it again, at least: lines of dashes, runs of digits."""
 
@@ -348,7 +348,7 @@ def _alternatives(options: list[_Part]) -> _Part:
 
 
 def _cheapest(strings: list[Classes]) -> _Choice:
-    """Of each string the part that is cheapest to find."""
+    """Part of each string that is cheapest to find."""
     windows = [_cheapest_window(string) for string in dict.fromkeys(strings)]
     atoms = dict.fromkeys(window[0] for window in windows)
     befores = [window[1] for window in windows]
@@ -393,7 +393,7 @@ def _cheapest_window(string: Classes) -> tuple[Classes, int, float]:
 
 @lru_cache(maxsize=4096)
 def _share(members: int) -> float:
-    """How often one of some bytes is taken to be met."""
+    """Expected frequency of one of some bytes."""
     return float(WEIGHTS[[byte for byte in range(256) if members >> byte & 1]].sum())
 
 

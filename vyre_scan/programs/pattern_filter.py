@@ -63,7 +63,7 @@ def pattern_filter() -> Program:
 
 
 def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
-    """For each of 64 positions from `at` on the groups that are left."""
+    """Groups that are left for each of 64 positions from `at` on."""
     left: Value | None = None
     for position, table in enumerate(tables):
         data = b.load("data", b.add(at, position), ENTRIES)
@@ -81,7 +81,7 @@ class CandidateWalk:
         begins = b.buffer("begins", U32, None, "read", 3)
         self.report = HitReport(b, 4)
         self.binding = 7
-        """Of the table of candidates."""
+        """Binding of the table of candidates."""
         self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
         self.piece = b.workgroup_id("x")
         self.begin = b.load(begins, self.piece)

@@ -31,12 +31,12 @@ class AutomatonCells:
 
     @cached_property
     def first_shown(self) -> Array:
-        """Of each accepting state the first pattern that it shows."""
+        """First pattern that each accepting state shows."""
         return self.automaton.accept_patterns[self.automaton.accept_offsets[:-1]]
 
     def shown(self, places: Array, numbers: Array) -> tuple[Array, Array, Array]:
-        """What hits show, given as `unpacked` does: for each match the index of its hit, the place behind that, i64, and the
-        pattern."""
+        """Matches that hits show, given as `unpacked` does: the index of its hit, the place behind that, i64, and the
+        pattern, for each match."""
         index, patterns = self.automaton.accepted(numbers + self.automaton.first_accepting)
         return index, places[index] + 1, patterns
 

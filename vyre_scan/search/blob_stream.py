@@ -78,13 +78,13 @@ class _Text:
             self.characters[self.characters == other] = digit
 
     def places(self, characters: Array) -> Array:
-        """Where the file has characters of the text."""
+        """Places in the file of characters of the text."""
         runs = np.searchsorted(self._run_begins, characters, side="right") - 1
         return np.asarray(self._run_places[runs] + characters - self._run_begins[runs])
 
 
 def _is_inside(starts: Array, ends: Array, size: int) -> Array:
-    """Which of so many bytes are in one of some runs."""
+    """Mask of so many bytes that are in one of some runs."""
     edges = np.zeros(size + 1, np.int8)
     edges[starts] = 1
     edges[ends] = -1
@@ -105,7 +105,7 @@ class _Phase:
         self._text: _Text | None = None
 
     def matches(self, text: _Text, reported: int, until: int | None) -> list[GrepMatch]:
-        """Those in a text behind the place `reported` of the file, up to the character `until` of its last blob."""
+        """Matches in a text behind the place `reported` of the file, up to the character `until` of its last blob."""
         self._text = text
         starts, ends, patterns = self._inside(text)
         first, last = self._characters(starts, ends)
@@ -128,7 +128,7 @@ class _Phase:
         return [*self._with_contents(matches)]
 
     def _characters(self, starts: Array, ends: Array) -> tuple[Array, Array]:
-        """Those that hold the bytes from `starts` up to `ends`, as indices of the text."""
+        """Characters that hold the bytes from `starts` up to `ends`, as indices of the text."""
         bits = self.encoding.bits
         return self.number + starts * 8 // bits, self.number - (-ends * 8 // bits)
 

@@ -1,8 +1,8 @@
-r"""Where ordinary files (source code, JSON, mail, logs) have runs of base64, or of hexadecimal digits.
+"""Blobs of ordinary files (source code, JSON, mail, logs): runs of base64, or of hexadecimal digits.
 
 A blob is a maximal run of letters, digits and + / - _, of both alphabets, and the padding behind it.  It goes on in the next
 line where a line break alone, and blanks, lie between them, and the upper line has at least SHORTEST_LINE characters; so
-it does where the break is written as \n or \r\n, as in strings of JSON, and, of which no line is asked, at \/, and at %2B and
+it does where the break is written as \n or \r\n, as in strings of JSON, and, of which no line is asked, at \\/, and at %2B and
 %2F, which URLs have in the place of + and /.
 
 It may begin in the middle of a run: in `path/key=aGVsbG8...` behind the `=`, but in `keyaGVsbG8...` anywhere.  So a run stands
@@ -71,7 +71,7 @@ class Blobs:
         return np.asarray(total[self.firsts[1:]] - total[self.firsts[:-1]])
 
     def chosen(self, which: Array) -> Blobs:
-        """Those where `which` is true."""
+        """Blobs where `which` is true."""
         counts = np.diff(self.firsts)
         is_in = np.repeat(which, counts)
         firsts = np.concatenate([[0], np.cumsum(counts[which])])
@@ -94,7 +94,7 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
 
 
 def unquoted(octets: Array) -> tuple[Array, Array]:
-    """With the characters + and / where URLs have %2B and %2F, behind two bytes that are none; and the places of these."""
+    """Replace %2B and %2F of URLs by + and /, behind two bytes that are no characters; returns the places of these, too."""
     if b"%2" not in octets.tobytes():
         return octets, np.zeros(0, np.int64)
     places = np.array([match.start() for match in _QUOTED.finditer(octets.data)], np.int64)
@@ -161,7 +161,7 @@ def _behind(places: Array, size: int, starts: Array, ends: Array) -> Array:
 
 
 def _joined(octets: Array, starts: Array, ends: Array, is_long: Array) -> Array:
-    """For each run but the last, whether the next one belongs to the same blob."""
+    """Whether the next run belongs to the same blob, for each run but the last."""
     gaps = starts[1:] - ends[:-1]
     joined = np.zeros(len(gaps), bool)
     maybe = np.flatnonzero(is_long[:-1] & (gaps <= MOST_GAP))

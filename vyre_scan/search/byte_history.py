@@ -31,7 +31,7 @@ class ByteHistory:
         self.total += len(window) - known
 
     def skip(self, count: int, latest: Array) -> None:
-        """So many bytes went by, of which the last are given, or more than those."""
+        """Skip `count` bytes, of which the last ones are given, or more than those."""
         self.total += count
         self._parts = deque([latest])
         self._window, self._known, self._joined = latest, len(latest), None

@@ -1,4 +1,4 @@
-"""Where an automaton accepts, on the CPU: launches of pattern_filter and pattern_walk over pieces of data.
+"""Search on the CPU for the places where an automaton accepts: launches of pattern_filter and pattern_walk over pieces of data.
 
 A piece begins some bytes before what it reports, as many as an automaton must see to be in the right state.
 """
@@ -33,7 +33,7 @@ FEW_HITS = 64
 """Hits of which the columns are made without a launch."""
 
 FEW_BYTES = 256
-"""That are walked through without a launch."""
+"""Bytes that are walked through without a launch."""
 
 FIRST_ROOM = 64
 """Hits of a piece for which there is room at first; of one with more they are only counted, and it is searched again."""
@@ -41,7 +41,7 @@ FIRST_ROOM = 64
 WALK_BYTES, WALK_BYTES_OF_GRAMS = 30, 80
 """A walk from a candidate takes as long as so many bytes of a walk through all; that of a gram begins earlier."""
 TRY_AGAIN = 16
-"""After so many windows in which the filter was slower than a walk it is tried again."""
+"""Windows after which a filter that was slower than a walk is tried again."""
 
 
 class _LaunchPieces:
@@ -131,7 +131,7 @@ class CpuSearch:
     # --- by walks
 
     def _walked(self, data: Array, start: int) -> Array:
-        """By pieces of equal length, the last of which ends with the data."""
+        """Walk by pieces of equal length, the last of which ends with the data."""
         total, warmup = len(data) - start, self.warmup
         size = max(WALKED_PIECE, 4 * warmup)
         if total < CHAINS * size:
@@ -148,7 +148,7 @@ class CpuSearch:
         )[0]
 
     def _walked_at_once(self, data: Array, start: int) -> Array:
-        """By one piece, then by single bytes."""
+        """Walk by one piece, then by single bytes."""
         words = len(data) // 4
         zero = np.zeros(1, np.int64)
         piece = _LaunchPieces(zero, zero + start, zero + 4 * words, zero.astype(np.uint32))

@@ -38,7 +38,7 @@ class DeviceOctets:
         return octets
 
     def wait_for_owner(self) -> None:
-        """Until what the owner's library writes there is written."""
+        """Wait until the owner's library has written its bytes."""
         from vyre_opt.targets.cuda.device import device
         from vyre_opt.targets.cuda.device_arrays import producer_stream
         from vyre_opt.targets.cuda.queues import queue_of

@@ -96,12 +96,12 @@ class Decoder:
 
     @property
     def _may_pad(self) -> int:
-        """How many `=` may follow the characters that wait: none where these hold no byte."""
+        """Number of `=` that may follow the characters that wait: none where these hold no byte."""
         unit, rest = self.encoding.characters, len(self._waiting)
         return -rest % unit if rest * self.encoding.octets >= unit else 0
 
     def _window(self, text: Array, is_unruly: bool = False) -> Array:
-        """What is decoded of a window, and of the characters that waited.  `is_unruly`: there are blanks within lines."""
+        """Decoded bytes of a window, and of the characters that waited.  `is_unruly`: there are blanks within lines."""
         characters, waiting = text, len(self._waiting)
         if self._skips_blanks or waiting:
             characters = self._scratch_for(waiting + len(text))

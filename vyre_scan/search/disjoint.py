@@ -1,4 +1,4 @@
-"""Of matches that overlap, those that grep shows: the leftmost, of these the longest, and so on from its end."""
+"""Matches that grep shows of those that overlap: the leftmost, of these the longest, and so on from its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disjoint:
         self._end = 0  # of the last one that is chosen
 
     def choose(self, matches: Matches, settled: int | None) -> Matches:
-        """Those that can be chosen now.  `settled`: all matches that begin before it were given; None: all there are."""
+        """Choose the matches that can be chosen now.  `settled`: all matches that begin before it were given; None: all there are."""
         if len(self._waiting):
             matches = Matches.joined([self._waiting, matches])
         if not len(matches):

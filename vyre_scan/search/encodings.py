@@ -1,4 +1,4 @@
-"""What text may encode bytes as: alphabets, what is allowed beside them, and which characters hold a byte.
+"""Encodings of bytes as text: alphabets, the characters that are allowed beside them, and those that hold a byte.
 
     base64      A-Z a-z 0-9 + /     4 characters for 3 bytes      `=` at the end
     base64url   A-Z a-z 0-9 - _     4 characters for 3 bytes      `=` at the end, or none
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 __all__ = ["BAD", "BLANK", "BLANKS", "ENCODINGS", "PADDING", "Encoding"]
 
 BAD, BLANK, PADDING = 0xFF, 0xFE, 0xFD
-"""What `Encoding.values` has for characters that hold no bits."""
+"""Entries of `Encoding.values` for characters that hold no bits."""
 
 BLANKS = b" \t\r\n\v\f"
-"""What text that is not strict may have anywhere."""
+"""Characters that text which is not strict may have anywhere."""
 
 Offsets = NDArray[np.uint64]
 
@@ -51,7 +51,7 @@ class Encoding:
 
     @property
     def bits(self) -> int:
-        """Of a character."""
+        """Bits of a character."""
         return 8 * self.octets // self.characters
 
     def decode_few(self, characters: NDArray[np.uint8], first_bit: int = 0) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""What is wrong with the data of a search."""
+"""Errors in the data of a search."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _names(paths: Any) -> Iterator[str]:
 
 
 def _pieces(scanner: FileScanner, path: str, size: int, unread: Errors) -> list[Piece]:
-    """In the order of their places.  A file that is not there goes to `unread`."""
+    """Results of pieces in the order of their places.  A missing file goes to `unread`."""
     try:
         length = os.stat(path).st_size
         if os.path.isdir(path):
@@ -147,7 +147,7 @@ def _here(scanner: FileScanner, pieces: list[Piece]) -> Iterator[tuple[Piece, Re
 
 
 def _on_workers(scanner: FileScanner, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
-    """In the order of the pieces.  Dask runs those of a worker that died again."""
+    """Results in the order of the pieces.  Dask runs those of a worker that died again."""
     scanner_there = client.scatter(scanner, broadcast=True, hash=False)
     busy = Counter[str]()
     for worker in client.scheduler_info()["workers"].values():

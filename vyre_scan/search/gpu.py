@@ -107,7 +107,7 @@ _idle_slots: dict[int, list[_WindowMemory]] = {}
 
 @contextmanager
 def _slots(gpu: Device, count: int) -> Iterator[list[_WindowMemory]]:
-    """So many slots, which are idle again at the end.  Nothing may be read any more then that the caller can free."""
+    """Slots of memory, which are idle again at the end.  Nothing that the caller can free may be read any more then."""
     idle = _idle_slots.setdefault(gpu.number, [])
     slots: list[_WindowMemory] = []
     with gpu:

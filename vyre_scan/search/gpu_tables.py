@@ -1,4 +1,4 @@
-"""What a search on a GPU works with: a program of kernels/tiled_search, and tables for it.
+"""Program and tables of a search on a GPU: a program of programs/tiled_search, and tables for it.
 
 Few literals, and expressions, are found by a walk through all bytes; many literals by their grams, whose bitmap leaves a walk
 where one may begin.
@@ -29,19 +29,19 @@ WARMUPS = (63, 255, 1023, 4095)
 """The reaches that programs are made for: a longer one costs some bytes of the slab."""
 
 MOST_WALKED_CELLS = 1 << 21
-"""Of a dense table, from which on grams are faster: 4 MiB.  Measured on an H200, in tables of literals."""
+"""Cells of a dense table from which on grams are faster: 4 MiB.  Measured on an H200, in tables of literals."""
 MOST_CELLS = 1 << 27
-"""Of any dense table."""
+"""Most cells of any dense table."""
 
 WALK = WalkSchedule(512, 84)
 GRAMS = GramSchedule(1024, 12, 1 << 13, 4)
 MANY_GRAMS = GramSchedule(1024, 12, 1 << 14, 4)
 LEAST_BITS_OF_A_GRAM = 12
-"""Of a bitmap, for each gram that sets two of them."""
+"""Least bits of a bitmap for each gram, which sets two of them."""
 
 
 def program_name(encoding: Encoding | None) -> str:
-    """What the programs of kernels/ call an encoding; alphabets are data."""
+    """Name of an encoding in the programs; alphabets are data."""
     return "raw" if encoding is None else "hex" if encoding.name == "hex" else "base64"
 
 

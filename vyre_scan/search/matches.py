@@ -1,4 +1,4 @@
-"""Where patterns were found, as arrays."""
+"""Matches of patterns, as arrays."""
 
 from __future__ import annotations
 

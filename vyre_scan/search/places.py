@@ -1,4 +1,4 @@
-"""Where a text has its characters, not counting blanks and line breaks."""
+"""Places of a text's characters, without blanks and line breaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 LAST_BLANK = max(BLANKS)
-"""Of characters up to this one none holds bits."""
+"""Last character of those that hold no bits."""
 FEW = 64
 """Characters of which the places are looked up at once."""
 

@@ -1,5 +1,5 @@
-"""What finds the places where literals may begin: a table of kernels/pattern_filter for eight groups of literals that
-begin alike, or for many literals a bitmap of kernels/pattern_grams."""
+"""Filter for the places where literals may begin: a table of pattern_filter for eight groups of literals that
+begin alike, or for many literals a bitmap of pattern_grams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ a filter."""
 
 MOST_STRIDE = 8
 LEAST_WORDS, MOST_WORDS = 1 << 8, 1 << 17
-"""Of a bitmap; with the most of them it fills a third of a usual cache of the second level."""
+"""Words of a bitmap; the most of them fill a third of a usual cache of the second level."""
 FOLD = 0x20202020
 """Or-ed to four letters, these are small ones."""
 
@@ -128,7 +128,7 @@ def _costs(units: Array) -> Array:
 
 
 def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
-    """At most GROUPS groups of neighbours with the least sum of costs: from where to where, and the sum."""
+    """Cheapest split into at most GROUPS groups of neighbours: the bounds of each, and the sum of costs."""
     count = len(costs)
     totals, choices = costs[0], []
     for _ in range(min(GROUPS, count) - 1):

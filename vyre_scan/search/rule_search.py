@@ -191,7 +191,7 @@ class _ExpressionSearch:
                     self._add(match, base, total, is_end)
 
     def _try_groups(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
-        """Those that see the same bytes together: they are gone through once."""
+        """Try the rules that see the same bytes together: these are gone through once."""
         span = self.expression.span or total
         ends = np.maximum.accumulate(lasts) + span
         begins = np.append(0, np.flatnonzero(firsts[1:] > ends[:-1]) + 1)
@@ -201,7 +201,7 @@ class _ExpressionSearch:
             self._search(source, max(begin, self.next_start), last, min(total, last + span), total, is_end)
 
     def _try_segments(self, source: ByteSource, lasts: Array, total: int, is_end: bool) -> None:
-        """What lies between bytes that no match has."""
+        """Try the segments between bytes that no match has."""
         facts = self.expression.facts
         for last in np.unique(lasts).tolist():
             if last < self.next_start:

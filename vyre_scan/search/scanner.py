@@ -191,13 +191,13 @@ class Scanner:
 
     @cached_property
     def _settings(self) -> tuple[PatternTables, Encoding | None, bool, Target]:
-        """Those of all its streams.  Raises BackendError where `target` is "cuda" and there is no GPU."""
+        """Settings of all its streams.  Raises BackendError where `target` is "cuda" and there is no GPU."""
         if self.target == "cuda":
             _gpu_dispatcher(self.device).device  # noqa: B018
         return self._tables, self._encoding, self.strict, self._dispatcher
 
     def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> list[GpuSearch] | None:
-        """What searches these bytes, or this text, on a GPU, for each automaton; None where the CPU does."""
+        """Searches of these bytes, or this text, on a GPU, for each automaton; None where the CPU searches."""
         is_resident = isinstance(octets, DeviceOctets)
         if self.target == "cpu" or not (is_resident or self.target == "cuda"):
             return None
@@ -287,7 +287,7 @@ def _dispatcher_of(threads: int) -> CpuDispatcher:
 
 
 def _gpu_dispatcher(number: int) -> CudaDispatcher:
-    """Of a search on a GPU, which checks no bounds: see GpuSearch."""
+    """Dispatcher of a search on a GPU, which checks no bounds: see GpuSearch."""
     dispatcher: Any = shared_dispatcher("cuda", device=number, bounds="none")
     return cast("CudaDispatcher", dispatcher)
 

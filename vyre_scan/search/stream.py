@@ -70,12 +70,12 @@ class _Automaton:
 
 @dataclass(slots=True)
 class AtomPlaces:
-    """Where atoms are, as a search of one part after the other finds them."""
+    """Places of atoms, as a search of one part after the other finds them."""
 
     parts: list[tuple[Array, Array, Array]] = field(default_factory=list)
 
     def columns(self) -> tuple[Array, Array, Array]:
-        """Their starts and ends, i64, and the numbers of their expressions."""
+        """Starts and ends of atoms, i64, and the numbers of their expressions."""
         if not self.parts:
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         starts, ends, owners = (np.concatenate(column) for column in zip(*self.parts, strict=True))
@@ -322,7 +322,7 @@ class Stream:
     # --- matches
 
     def _matches(self) -> Matches:
-        """What was found since the last call."""
+        """Matches since the last call."""
         found, self._found = [columns for columns in self._found if len(columns[1])], []
         starts, ends, patterns = found[0] if len(found) == 1 else _joined_columns(found)
         if self._tables.expressions:

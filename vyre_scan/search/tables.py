@@ -1,4 +1,4 @@
-"""What a search works with: automata, and what is made of them once."""
+"""Tables of a search: automata, and their derived forms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAST_LITERAL = 4
 
 @dataclass(frozen=True, eq=False)
 class SearchTables:
-    """Of one automaton.  `prefilter`: None where a walk through all bytes is as fast."""
+    """Tables of one automaton.  `prefilter`: None where a walk through all bytes is as fast."""
 
     compiled: CompiledPatterns
     prefilter: Prefilter | None = None
@@ -55,7 +55,7 @@ class SearchTables:
 
     @cached_property
     def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
-        """Those that were made, by the numbers of their GPUs and the names of encodings."""
+        """Searches on GPUs, by the numbers of their GPUs and the names of encodings."""
         return {}
 
 
@@ -88,7 +88,7 @@ class AtomSet:
 
     @classmethod
     def of(cls, expressions: Sequence[Expression]) -> AtomSet:
-        """Those of all expressions: literals together, strings of classes in as many automata as it takes."""
+        """Atoms of all expressions: literals together, strings of classes in as many automata as it takes."""
         owners: dict[Classes, list[int]] = {}
         for number, expression in enumerate(expressions):
             for atom in dict.fromkeys(expression.facts.atoms):
@@ -116,7 +116,7 @@ class AtomSet:
 
 @dataclass(frozen=True, eq=False)
 class PatternTables:
-    """Of a list of patterns.  `literals`: the automaton of those that are literals; `numbers`: theirs in the list, u32."""
+    """Tables of a list of patterns.  `literals`: the automaton of those that are literals; `numbers`: theirs in the list, u32."""
 
     patterns: Patterns
     caseless: bool

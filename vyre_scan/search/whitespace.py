@@ -50,7 +50,7 @@ def copy_without_line_breaks(text: Array, out: Array) -> int:
 
 
 def _equal_lines(text: Array, at: int) -> tuple[int, Array, int]:
-    """Where the first line from `at` on ends, u8[lines, length] of as many as follow it with one length and one kind of end,
+    """Lines of equal length: the end of the first line from `at` on, u8[lines, length] of those that follow it with one length and one kind of end,
     and the place behind them."""
     none = at, text[:0].reshape(0, 1), at
     breaks = _IS_BLANK[text[at : at + LOOK]]

@@ -55,7 +55,7 @@ BATCH_BYTES, BATCH_DOCUMENTS = 1 << 22, 1 << 12
 MOST_OUTPUT = 1 << 16
 """Bytes that wait to be written together."""
 BETWEEN = b"\n\0\n"
-"""What stands between these: no line and no blob goes on behind it."""
+"""Bytes between documents: no line and no blob goes on behind them."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class ScanOptions:
 
     @property
     def bounds(self) -> str:
-        """Where matches of expressions are; see patterns.pattern_list."""
+        """Bounds of matches of expressions; see patterns.pattern_list."""
         if self.line_regexp or self.word_regexp:
             return "whole" if self.line_regexp else "word"
         return "" if self.is_whole or self.decode else "line"
@@ -415,7 +415,7 @@ class _Scan:
         self.bar: Any = None
 
     def _search(self) -> tuple[Scanner | None, LineSearch | None]:
-        """What searches blobs and what whole files encode, and what searches text."""
+        """Scanner of blobs and of encoded files, and search of text."""
         options, patterns = self.options, self.patterns
         contents = patterns.contents
         if not contents:  # of an empty file there are none, and nothing matches

@@ -1,4 +1,4 @@
-"""What a file holds, read part by part: its bytes, and with -z what it compresses, and the members of an archive."""
+"""Documents of a file, read part by part: its bytes, and with -z its uncompressed bytes, and the members of an archive."""
 
 from __future__ import annotations
 

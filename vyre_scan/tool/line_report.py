@@ -18,7 +18,7 @@ LOOK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """Those of grep.  `is_silent`: lines are counted and not printed.  `most`: lines of a document; None for all."""
+    """Options of grep.  `is_silent`: lines are counted and not printed.  `most`: lines of a document; None for all."""
 
     shows_name: bool
     number: bool = False

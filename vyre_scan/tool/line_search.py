@@ -1,4 +1,4 @@
-"""Which lines match: searches that give the spans of matches in documents, none of which crosses a line break."""
+"""Searches for lines that match: they give the spans of matches in documents, none of which crosses a line break."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["LineSearch", "PlainSearch", "ScannerSearch", "Span", "line_parts"]
 
 Span = tuple[int, int, int]
-"""Where a match begins and ends, and the number of its pattern."""
+"""Start and end of a match, and the number of its pattern."""
 
 BOUNDS = {
     "word": (re.compile(rb"\w"), re.compile(rb"\w")),
     "whole": (re.compile(rb"[^\n]"), re.compile(rb"[^\n]")),
 }
-"""What is not before and behind a literal."""
+"""Bytes that may not stand before and behind a literal."""
 
 
 class LineSearch(Protocol):
@@ -34,7 +34,7 @@ class LineSearch(Protocol):
 
 
 class PlainSearch:
-    """For one literal, by what bytes have for that: nothing has to be loaded first."""
+    """Search for one literal by methods of bytes: nothing has to be loaded first."""
 
     def __init__(self, literal: bytes, bounds: str) -> None:
         self.literal, self.bounds = literal, BOUNDS.get(bounds)
@@ -74,7 +74,7 @@ def _is_apart(
 
 
 class ScannerSearch:
-    """For any patterns, whose expressions have their bounds in themselves."""
+    """Search for any patterns, whose expressions have their bounds in themselves."""
 
     def __init__(self, scanner: Scanner, overlapping: bool) -> None:
         self.scanner, self.overlapping = scanner, overlapping

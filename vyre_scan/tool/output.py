@@ -28,7 +28,7 @@ __all__ = [
 
 NAMES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
-"""What grep calls it."""
+"""Name of grep for it."""
 
 MAGENTA, GREEN, CYAN, RED = "35", "32", "36", "01;31"
 """grep's colours of a file's name, a number, what separates them, and a match."""

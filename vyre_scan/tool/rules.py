@@ -27,7 +27,7 @@ TARGETS = ("secret", "match", "line")
 
 @dataclass(slots=True)
 class _Allowlist:
-    """What is no finding, by one of its kinds of conditions, or by all of them (`is_and`)."""
+    """Allowlist: matches that are no finding, by one of its kinds of conditions, or by all of them (`is_and`)."""
 
     paths: list[re.Pattern[bytes]]
     regexes: list[re.Pattern[bytes]]
@@ -83,7 +83,7 @@ class RuleSet:
         )
 
     def secret(self, number: int, pattern: re.Pattern[bytes], match: bytes) -> bytes:
-        """That of a match: the group that the rule names, else the first one that has something."""
+        """Secret of a match: the group that the rule names, else the first one that is not empty."""
         found = pattern.fullmatch(match) or pattern.match(match)
         if found is None:  # its surroundings belong to it
             return match

@@ -1,4 +1,4 @@
-"""Which files are searched: what is named, and of named folders what grep -r searches, or what ripgrep does."""
+"""Choice of the files that are searched: the named ones, and in named folders those of grep -r, or of ripgrep."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class _Walk:
             folders += reversed(inner)
 
     def _is_ignored(self, place: str, rules: tuple[_Ignored, ...], is_folder: bool) -> bool:
-        """By the globs of -g, of which the last that fits decides, else by the innermost ignore file that has a rule."""
+        """Whether a place is ignored by the globs of -g, of which the last that fits decides, else by the innermost ignore file that has a rule."""
         if self._globs is not None:
             fits = self._globs.check_file(place).include
             if fits is not None:
