@@ -161,7 +161,14 @@ def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> 
             for a, b in heads.values()
         )
         is_trusted = any(facts["pipeline"] == name for facts in joins if _is_other_launch(facts))
-        if not is_trusted and (now is None or now.text != pipeline.text or not is_same):
+        new = (
+            {stage.program for stage in now.stages} & after.programs.keys() - before.programs.keys() - joined
+            if now
+            else ()
+        )
+        if new:
+            yield _trusted("pipeline", name, f"@{min(new)} is new")
+        elif not is_trusted and (now is None or now.text != pipeline.text or not is_same):
             yield {"claim": "same", "pipeline": name}
 
 

@@ -530,8 +530,12 @@ class Walk:
         access = Access(op, name, at, width, kind, tuple(self.facts), tuple(self.when), tuple(self.loops))
         events.append(access)
         for dimension, index in enumerate(at):
-            last = dimension == len(at) - 1
-            self.loads[-1].extents.append((index, width if last else 1, self.extent(side, op, dimension)))
+            wide = width if dimension == len(at) - 1 else 1
+            for dtype in (
+                "u32",
+                "u64",
+            ):  # a length that does not fit the type which a program takes is an error
+                self.loads[-1].extents.append((index, wide, self.extent(side, op, dimension, dtype)))
         return access
 
     def _same(self, op: Op, other: Op | None) -> None:
