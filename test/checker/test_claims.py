@@ -94,6 +94,32 @@ TILES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         },
         "no store of the workgroup",
     ),
+    "a branch of one condition stores and reads": (
+        {
+            "store": "%few = lt %v, 32 : u32\n  if %few {\n    store %v, @h[%g]\n  }",
+            "barrier": "",
+            "load": "%r = if %few -> (u32) {\n    %u = load @h[%g]\n    yield %u\n  } else {\n    yield %v\n  }",
+        },
+        {
+            "store": "%few = lt %v, 32 : u32\n  if %few {\n    store %v, @h[%l]\n  }",
+            "barrier": "",
+            "load": "%r = if %few -> (u32) {\n    %u = load @h[%l]\n    yield %u\n  } else {\n    yield %v\n  }",
+        },
+        "",
+    ),
+    "a branch reads what the other arm stores": (
+        {
+            "store": "%few = lt %v, 32 : u32\n  if %few {\n    store %v, @h[%g]\n  }",
+            "barrier": "",
+            "load": "%r = if %few -> (u32) {\n    yield %v\n  } else {\n    %u = load @h[%g]\n    yield %u\n  }",
+        },
+        {
+            "store": "%few = lt %v, 32 : u32\n  if %few {\n    store %v, @h[%l]\n  }",
+            "barrier": "",
+            "load": "%r = if %few -> (u32) {\n    yield %v\n  } else {\n    %u = load @h[%l]\n    yield %u\n  }",
+        },
+        "no store of the workgroup",
+    ),
     "both arms store": (
         {
             "store": "%few = lt %v, 32 : u32\n  if %few {\n    store %v, @h[%g]\n  } else {\n    store 7, @h[%g]\n  }"

@@ -69,6 +69,10 @@ SAME = {
         "if %c {\n    store 1, @y[%g]\n  } else {\n    store 2, @y[%g]\n  }",
         "%o = ge %g, %n : u32\n  if %o {\n    store 2, @y[%g]\n  } else {\n    store 1, @y[%g]\n  }",
     ),
+    "branches of one condition are merged": (
+        "if %c {\n    store 1, @y[%g]\n  }\n  %a = load @x[%g]\n  if %c {\n    store %a, @y[%l]\n  } else {\n    store 2, @y[%g]\n  }",
+        "%a = load @x[%g]\n  if %c {\n    store 1, @y[%g]\n    store %a, @y[%l]\n  } else {\n    store 2, @y[%g]\n  }",
+    ),
     "a branch whose way is known": (
         "%o = lt %l, 64 : u32\n  if %o {\n    store 1, @y[%g]\n  }",
         "store 1, @y[%g]",
@@ -170,6 +174,18 @@ OTHER = {
     "the arms change places and the condition does not": (
         "if %c {\n    store 1, @y[%g]\n  } else {\n    store 2, @y[%g]\n  }",
         "if %c {\n    store 2, @y[%g]\n  } else {\n    store 1, @y[%g]\n  }",
+    ),
+    "branches are merged past a load of what one stores": (
+        "if %c {\n    store 1, @y[%g]\n  }\n  %a = load @y[%g]\n  if %c {\n    store %a, @y[%l]\n  }",
+        "%a = load @y[%g]\n  if %c {\n    store 1, @y[%g]\n    store %a, @y[%l]\n  }",
+    ),
+    "branches are merged past a store": (
+        "if %c {\n    store 1, @y[%g]\n  }\n  store 2, @y[%n]\n  if %c {\n    store 3, @y[%l]\n  }",
+        "store 2, @y[%n]\n  if %c {\n    store 1, @y[%g]\n    store 3, @y[%l]\n  }",
+    ),
+    "branches of two conditions are merged": (
+        "%d = le %g, %n : u32\n  if %c {\n    store 1, @y[%g]\n  }\n  if %d {\n    store 2, @y[%l]\n  }",
+        "%d = le %g, %n : u32\n  if %d {\n    store 1, @y[%g]\n    store 2, @y[%l]\n  }",
     ),
     "another store stands in a branch": (
         "store 1, @y[%g]",

@@ -47,11 +47,14 @@ class CertificateWriter:
         self.checks = checks
         self.texts: list[str] = []
         self.steps: list[Claim] = []
+        self.refused: list[Finding] = []
+        """Claims that the passes make, and the checker does not follow: limits of it, or mistakes of theirs."""
 
     def clear(self) -> None:
         """Begin with another text."""
         self.texts.clear()
         self.steps.clear()
+        self.refused.clear()
 
     def before(self, running: Pass, module: Module) -> None:
         if not self.texts:
@@ -64,7 +67,8 @@ class CertificateWriter:
         applied = [r.certificate for r in remarks if r.kind == "applied" and "claim" in r.certificate]
         claims = claims_of(self.texts[-1], text, applied)
         if self.checks:
-            claims = _checked(self.texts[-1], text, running.name, claims)
+            claims, refused = _checked(self.texts[-1], text, running.name, claims)
+            self.refused += refused
         self.steps.append({"pass": running.name, "text": text, "claims": claims})
         self.texts.append(text)
 
@@ -157,7 +161,14 @@ def _claims(before: Text, after: Text, applied: Sequence[Mapping[str, Any]]) -> 
             for a, b in heads.values()
         )
         is_trusted = any(facts["pipeline"] == name for facts in joins if _is_other_launch(facts))
-        if not is_trusted and (now is None or now.text != pipeline.text or not is_same):
+        new = (
+            {stage.program for stage in now.stages} & after.programs.keys() - before.programs.keys() - joined
+            if now
+            else ()
+        )
+        if new:
+            yield _trusted("pipeline", name, f"@{min(new)} is new")
+        elif not is_trusted and (now is None or now.text != pipeline.text or not is_same):
             yield {"claim": "same", "pipeline": name}
 
 
@@ -180,24 +191,44 @@ def _trusted(kind: str, name: str, why: str) -> Claim:
     return {"claim": "trusted", kind: name, "why": why}
 
 
-def _checked(before: str, after: str, name: str, claims: Sequence[Claim]) -> list[Claim]:
-    """The claims, less those that the checker refuses, which become trusted ones."""
-    found: list[Claim] = []
-    said = findings(before, after, name, claims)
-    if len(said) < len(claims):  # of a text that the checker does not read
-        said = [Finding("refused", "certificate", "", why=said[-1].why)] * len(claims)
-    for claim, finding in zip(claims, said, strict=False):
-        if finding.status != "refused":
-            found.append(claim)
-            continue
+def _checked(
+    before: str, after: str, name: str, claims: Sequence[Claim]
+) -> tuple[list[Claim], list[Finding]]:
+    """Claims of which the checker refuses none, and the findings for which others became trusted ones.
+
+    A claim may rest on another: a pipeline's on the tiles that it passes no more.  So they are checked until none is refused.
+    """
+    refused = list[Finding]()
+    while True:
+        found = findings(before, after, name, claims)
+        wrong = [n for n, finding in enumerate(found) if finding.status == "refused"]
+        trusted = {
+            json.dumps(claim, sort_keys=True): claim
+            for n in wrong
+            for claim in _given_up(found[n], claims[n] if n < len(claims) else None)
+        }
+        kept = [claim for n, claim in enumerate(claims) if n not in wrong]
+        pipelines = {
+            claim.get("pipeline") for claim in (*kept, *trusted.values()) if claim["claim"] == "trusted"
+        }
+        kept = [c for c in kept if c["claim"] != "same" or c.get("pipeline", "") not in pipelines]
+        if not wrong or not trusted:
+            return list(claims), refused
+        refused += [found[n] for n in wrong]
+        claims = [*kept, *(claim for claim in trusted.values() if claim not in kept)]
+
+
+def _given_up(finding: Finding, claim: Claim | None) -> Iterator[Claim]:
+    """Trusted claims in the place of a refused one, or of none about a change."""
+    where = "" if finding.line is None else f", line {finding.line}"
+    if claim is None:
+        if finding.kind in ("program", "pipeline"):
+            yield _trusted(finding.kind, finding.subject.removeprefix("@"), finding.why)
+    elif claim["claim"] != "trusted":
         kind = "pipeline" if claim["claim"] == "same" and "pipeline" in claim else "program"
-        where = "" if finding.line is None else f", line {finding.line}"
-        found.append(_trusted(kind, claim[kind], f"{claim['claim']} is not proven: {finding.why}{where}"))
+        yield _trusted(kind, claim[kind], f"{claim['claim']} is not proven: {finding.why}{where}")
         if claim["claim"] == "join":
-            found.append(_trusted("pipeline", claim["pipeline"], f"@{claim['program']} is trusted"))
-    unique = {json.dumps(claim, sort_keys=True): claim for claim in found}
-    trusted = {claim.get("pipeline") for claim in unique.values() if claim["claim"] == "trusted"} - {None}
-    return [c for c in unique.values() if not (c["claim"] == "same" and c.get("pipeline") in trusted)]
+            yield _trusted("pipeline", claim["pipeline"], f"@{claim['program']} is trusted")
 
 
 def findings(before: str, after: str, name: str, claims: Sequence[Claim]) -> list[Finding]:

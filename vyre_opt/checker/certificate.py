@@ -34,12 +34,15 @@ class Finding:
     why: str = ""
     line: int | None = None
 
-    def __str__(self) -> str:
+    @property
+    def claim(self) -> str:
+        """What it is about, and why and where something is not so."""
         where = f", line {self.line}" if self.line is not None else ""
+        return f"{self.kind} of {self.subject}" + (f": {self.why}{where}" if self.why else "")
+
+    def __str__(self) -> str:
         by = f"[{self.step}] " if self.step else ""
-        return f"{self.status}: {by}{self.kind} of {self.subject}" + (
-            f": {self.why}{where}" if self.why else ""
-        )
+        return f"{self.status}: {by}{self.claim}"
 
 
 @dataclass
@@ -136,7 +139,6 @@ def _step(before: Module, after: Module, step: Claim) -> Iterator[Finding]:
     by, claims = step["pass"], step["claims"]
     joins = [_join(claim) for claim in claims if claim["claim"] == "join"]
     tiles = {c["program"]: list(c["buffers"]) for c in claims if c["claim"] == "tile"}
-    trusted = {(kind, c[kind]) for c in claims if c["claim"] == TRUSTED for kind in _KINDS if kind in c}
     for claim in claims:
         kind = claim["claim"]
         if kind == TRUSTED:
@@ -155,10 +157,10 @@ def _step(before: Module, after: Module, step: Claim) -> Iterator[Finding]:
             yield _found(kind, f"@{claim['program']}", by, lambda c=claim: _check_tiles(before, after, c))
         elif kind == "join":
             join = _join(claim)
-            yield _found(kind, f"@{join.program}", by, lambda j=join: check_join(before, after, j))
+            yield _found(kind, f"@{join.program}", by, lambda j=join: check_join(before, after, j, joins))
         else:
             yield Finding(REFUSED, str(kind), "a claim", by, "no such claim is known")
-    yield from _unclaimed(before, after, by, claims, trusted, joins)
+    yield from _unclaimed(before, after, by, claims, joins)
 
 
 _KINDS = ("program", "pipeline")
@@ -194,56 +196,48 @@ def _found(kind: str, subject: str, by: str, run: Any) -> Finding:
 
 
 def _unclaimed(
-    before: Module,
-    after: Module,
-    by: str,
-    claims: Sequence[Claim],
-    trusted: set[tuple[str, Any]],
-    joins: Sequence[Join],
+    before: Module, after: Module, by: str, claims: Sequence[Claim], joins: Sequence[Join]
 ) -> Iterator[Finding]:
     """A refused finding for each program and pipeline that is another one, though no claim is about it."""
-    claimed = {
-        (kind, c[kind])
-        for c in claims
-        for kind in _KINDS
-        if kind in c and c["claim"] in ("same", "tile", TRUSTED)
-    }
-    has_other_functions = any(before.functions.get(name) != text for name, text in after.functions.items())
+    claimed = {(c["claim"], kind, c[kind]) for c in claims for kind in _KINDS if kind in c}
     joined = {join.program for join in joins}
-    for name, program in after.programs.items():
-        was = before.programs.get(name)
-        is_same = was is not None and was.text == program.text and not has_other_functions
-        if was is None and name not in joined and ("program", name) not in trusted:
-            yield Finding(
-                REFUSED, "program", f"@{name}", by, "it is new, and no claim says of what it is made"
-            )
-        if was is not None and not is_same and ("program", name) not in claimed:
-            yield Finding(REFUSED, "program", f"@{name}", by, "it changed, and no claim is about it")
     launched = {stage.program for pipeline in before.pipelines.values() for stage in pipeline.stages}
-    for name in before.programs.keys() - after.programs.keys():
-        if name not in launched and ("program", name) not in trusted:
-            yield Finding(REFUSED, "program", f"@{name}", by, "it is not there any more")
-    for name, pipeline in before.pipelines.items():
-        now = after.pipelines.get(name)
-        stages = [s.program for s in now.stages if s.program] if now else []
-        is_same = (
-            now is not None
-            and now.text == pipeline.text
-            and all(_same_head(before, after, n) for n in stages)
-        )
-        if not is_same and (now is None or ("pipeline", name) not in claimed):
-            yield Finding(REFUSED, "pipeline", f"@{name}", by, "it changed, and no claim is about it")
-    for name in after.pipelines.keys() - before.pipelines.keys():
-        yield Finding(REFUSED, "pipeline", f"@{name}", by, "it is new")
+    items: list[tuple[str, Mapping[str, Any], Mapping[str, Any], set[str], set[str]]] = [
+        # programs of launches may go: the claims about their pipelines see to it
+        ("program", before.programs, after.programs, joined, launched),
+        ("pipeline", before.pipelines, after.pipelines, set(), set()),
+    ]
+    for kind, old, new, made, left in items:
+        for name in dict.fromkeys((*old, *new)):
+            why = ""
+            if name not in new:
+                why = "it is not there any more" if name not in left else ""
+            elif name not in old:
+                why = "it is new, and no claim says of what it is made" if name not in made else ""
+            elif _is_changed(before, after, kind, name) and not claimed & {
+                (claim, kind, name) for claim in ("same", "tile")
+            }:
+                why = "it changed, and no claim is about it"
+            if why and (TRUSTED, kind, name) not in claimed:
+                yield Finding(REFUSED, kind, f"@{name}", by, why)
 
 
-def _same_head(before: Module, after: Module, name: str) -> bool:
-    one, other = before.programs.get(name), after.programs.get(name)
-    return (
-        one is not None
-        and other is not None
-        and (one.head, one.scalars, one.bound) == (other.head, other.scalars, other.bound)
+def _is_changed(before: Module, after: Module, kind: str, name: str) -> bool:
+    """Whether a program has another text, or calls what has; or a pipeline, or launches what takes or fixes something else."""
+    if kind == "program":
+        has_other_functions = any(before.functions.get(f) != text for f, text in after.functions.items())
+        return has_other_functions or before.programs[name].text != after.programs[name].text
+    now = after.pipelines[name]
+    launched = {stage.program for stage in now.stages if stage.program}
+    return before.pipelines[name].text != now.text or any(
+        _interface(before, program) != _interface(after, program) or program not in after.programs
+        for program in launched
     )
+
+
+def _interface(module: Module, name: str) -> object:
+    program = module.programs.get(name)
+    return program and (program.head, program.scalars, program.bound)
 
 
 # --- facts

@@ -8,16 +8,16 @@ join   launches of a pipeline became one: their bodies in order, and what they h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, takewhile, zip_longest
 
 from .apart import in_one_lane, in_one_workgroup
 from .cover import Uncovered, check_cover
 from .elements import elements
-from .reader import Buffer, Module, Pipeline, Program, Stage, walk_ops
+from .reader import Block, Buffer, Module, Op, Pipeline, Program, Stage, walk_ops
 from .terms import GROUP, Terms
-from .walk import Access, Barrier, Branch, Event, Loop, Mismatch, Side, Walk, accesses
+from .walk import VALUES, Access, Barrier, Branch, Event, Loop, Mismatch, Side, Walk, accesses, touched
 
 __all__ = ["Join", "Tile", "check_join", "check_pipelines", "check_same", "groups_of", "launches_of"]
 
@@ -49,6 +49,42 @@ def _grid(stage: Stage) -> Groups:
 def check_same(before: Module, after: Module, name: str, tiles: Sequence[str] = ()) -> dict[str, Tile]:
     """`tiles`: buffers that became tiles; gives where each lies.  Raises Mismatch, Uncovered."""
     old, new = before.programs[name], after.programs[name]
+    try:
+        return _check_same(before, old, new, tiles)
+    except Mismatch:
+        one, other = (replace(each, body=_with_merged_branches(each.body)) for each in (old, new))
+        try:
+            return _check_same(before, one, other, tiles)
+        except Mismatch:
+            pass
+        raise
+
+
+def _with_merged_branches(block: Block) -> Block:
+    """A block with branches of one condition merged, where the former may as well stand at the latter's place."""
+    ops = list[Op]()
+    for op in block.ops:
+        if op.name == "if":
+            between = list(takewhile(lambda each: each.name in (*VALUES, "load"), reversed(ops)))
+            at = len(ops) - len(between) - 1
+            if at >= 0 and _may_merge(ops[at], between, op):
+                arms = zip_longest(ops.pop(at).blocks, op.blocks, fillvalue=Block([]))
+                blocks = [Block([], [*(o for o in a.ops if o.name != "yield"), *b.ops]) for a, b in arms]
+                op = replace(op, blocks=blocks)
+        ops.append(op)
+    return Block(
+        block.args, [replace(op, blocks=[_with_merged_branches(inner) for inner in op.blocks]) for op in ops]
+    )
+
+
+def _may_merge(first: Op, between: Sequence[Op], second: Op) -> bool:
+    if first.name != "if" or first.results or first.operands != second.operands:
+        return False
+    stored = touched(first.blocks)
+    return stored is not None and stored.isdisjoint(op.buffer for op in between if op.name == "load")
+
+
+def _check_same(before: Module, old: Program, new: Program, tiles: Sequence[str]) -> dict[str, Tile]:
     terms = Terms(old.workgroup, OPEN if old.grid is None else old.grid)
     _check_declarations(old, new, tiles)
     own = {buffer: buffer for buffer in new.buffers}
@@ -196,7 +232,7 @@ def _names(text: str, symbol: str) -> bool:
 # --- launches that became one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Join:
     """`at`: the numbers of the launches in their pipeline.  `barriers`: places in the group before which one stands.  `buffers`: the
     pipeline's buffers by the names that the joined program has for them."""
@@ -241,8 +277,8 @@ class _Lengths:
         return int(folded) if folded.isdigit() else folded
 
 
-def check_join(before: Module, after: Module, claim: Join) -> None:
-    """Raises Mismatch, Uncovered."""
+def check_join(before: Module, after: Module, claim: Join, joins: Sequence[Join] = ()) -> None:
+    """`joins`: all of the pass, each of which is checked by itself.  Raises Mismatch, Uncovered."""
     pipeline, joined = before.pipelines[claim.pipeline], after.programs[claim.program]
     launches, lengths = _launches(pipeline), _Lengths(pipeline)
     group = [launches[number] for number in claim.at]
@@ -289,6 +325,15 @@ def check_join(before: Module, after: Module, claim: Join) -> None:
     if not all(map(_has_kept_all, walk.events)):
         raise Mismatch("a barrier of a launch is not there any more")
     _check_meetings(walk, set(pipeline.buffers), claim.barriers)
+
+    def inside(name: str) -> set[int]:
+        """Launches of other groups that a buffer leaves, too: each of them reads only what it has written itself."""
+        programs = {join: after.programs[join.program] for join in joins if join.pipeline == claim.pipeline}
+        left = [
+            j for j, p in programs.items() if name in j.buffers and not p.buffers[j.buffers[name]].is_bound
+        ]
+        return {number for join in left for number in join.at}
+
     for name, own in claim.buffers.items():
         formals = [
             s.program.buffers[formal] for s in sides for formal, shared in s.names.items() if shared == name
@@ -298,7 +343,7 @@ def check_join(before: Module, after: Module, claim: Join) -> None:
         lacks_output = any(map(_is_result, formals)) and not _is_result(buffer)
         is_kept = any(_is_given(each) and _is_result(each) for each in formals)  # what is not stored stays
         if not buffer.is_bound or lacks_output or (lacks_input and is_kept):
-            _check_internal(pipeline, claim, name, buffer)
+            _check_internal(pipeline, inside(name) | set(claim.at), name, buffer)
         if not buffer.is_bound or lacks_output or lacks_input:
             check_cover(terms, _in_order(walk.events, claim.barriers), name)
 
@@ -401,10 +446,10 @@ def _only(events: Sequence[Event], access: Access) -> list[Event]:
     return [access] if any(each is access for each in accesses(events)) else []
 
 
-def _check_internal(pipeline: Pipeline, claim: Join, name: str, buffer: Buffer) -> None:
-    """Raises Mismatch if anyone but the group sees a buffer that left the pipeline."""
+def _check_internal(pipeline: Pipeline, inside: Collection[int], name: str, buffer: Buffer) -> None:
+    """Raises Mismatch if anyone but the launches with the numbers `inside` sees a buffer that left the pipeline."""
     numbers = {id(stage): number for number, stage in enumerate(_launches(pipeline))}
-    others = [s for s in pipeline.stages if numbers.get(id(s)) not in claim.at and _names(s.text, name)]
+    others = [s for s in pipeline.stages if numbers.get(id(s)) not in inside and _names(s.text, name)]
     if not pipeline.buffers[name].is_transient or others or not buffer.is_transient:
         raise Mismatch(f"@{name} leaves pipeline @{pipeline.name}, which lets others see it")
 
@@ -462,8 +507,11 @@ def check_pipelines(
             found = (stage.depth, stage.program, _shown(lengths, stage), stage.buffers, stage.params)
         if found != what:
             raise Mismatch(f"pipeline @{name} has another stage: {stage.text}")
+    its_lengths = _Lengths(new)
     for buffer in new.buffers.values():
-        if old.buffers.get(buffer.name) != buffer:
+        was = old.buffers.get(buffer.name)
+        shape = lengths.shape(buffer.name) if was else ()
+        if was is None or replace(was, shape=shape) != replace(buffer, shape=its_lengths.shape(buffer.name)):
             raise Mismatch(f"@{buffer.name} of pipeline @{name} is declared otherwise")
     gone = [b for b in old.buffers.values() if b.name not in new.buffers]
     if any(not b.is_transient or _names(new.text, b.name) for b in gone):

@@ -163,9 +163,12 @@ class _Cover:
 
     def branch(self, branch: Branch, state: _State, when: tuple[tuple[int, bool], ...]) -> list[Access]:
         added, sure = list[_Written](), list[list[Access]]()
+        before = len(state.own)
         for arm, events in enumerate(branch.arms):
-            inner = state.copy()
+            inner = replace(state.copy(), own=state.own[:before])
             sure.append(self.block(events, inner, (*when, (branch.condition, arm == 0))))
+            # each holds under its own conditions, which do not change before the iteration ends
+            state.own += inner.own[before:]
             added += [
                 w
                 for w in (*inner.visible, *inner.pending)

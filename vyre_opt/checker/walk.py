@@ -19,7 +19,19 @@ from dataclasses import dataclass, field
 from .reader import Block, Buffer, Op, Program, Value, walk_ops
 from .terms import DATA, GROUP, LANE, TURN, Form, Terms, int_type, lanes_of, limits
 
-__all__ = ["Access", "Barrier", "Branch", "Event", "Loop", "Mismatch", "Side", "Walk", "accesses"]
+__all__ = [
+    "VALUES",
+    "Access",
+    "Barrier",
+    "Branch",
+    "Event",
+    "Loop",
+    "Mismatch",
+    "Side",
+    "Walk",
+    "accesses",
+    "touched",
+]
 
 IDS = frozenset(
     "global_id local_id workgroup_id num_workgroups workgroup_size global_size lane_id subgroup_id subgroup_size "
@@ -118,6 +130,11 @@ class Side:
         if name is None:
             raise Mismatch(f"{op.name} names no buffer of @{self.program.name}", op)
         return name
+
+    def touched(self, blocks: Sequence[Block]) -> set[str] | None:
+        """The buffers that blocks store to, by what both sides call them; None where anything may change."""
+        own = touched(blocks)
+        return None if own is None else {self.names.get(name, name) for name in own}
 
     def declared(self, op: Op) -> Buffer:
         self.buffer(op)
@@ -513,8 +530,12 @@ class Walk:
         access = Access(op, name, at, width, kind, tuple(self.facts), tuple(self.when), tuple(self.loops))
         events.append(access)
         for dimension, index in enumerate(at):
-            last = dimension == len(at) - 1
-            self.loads[-1].extents.append((index, width if last else 1, self.extent(side, op, dimension)))
+            wide = width if dimension == len(at) - 1 else 1
+            for dtype in (
+                "u32",
+                "u64",
+            ):  # a length that does not fit the type which a program takes is an error
+                self.loads[-1].extents.append((index, wide, self.extent(side, op, dimension, dtype)))
         return access
 
     def _same(self, op: Op, other: Op | None) -> None:
@@ -673,7 +694,7 @@ class Walk:
                 raise Mismatch("this `if` has another condition", other)
         branch = Branch(condition)
         events.append(branch)
-        touched = _touched(side, op.blocks)
+        changed = side.touched(op.blocks)
         yields: list[tuple[Op | None, Op | None]] = []
         cells = {name: dict(known) for name, known in self.cells.items()}
         versions = dict(self.versions)
@@ -690,7 +711,7 @@ class Walk:
             self.when.pop()
             del self.facts[facts:]
         self.cells, self.versions = cells, versions
-        self._changed(touched)
+        self._changed(changed)
         for at, result in enumerate(op.results):
             pair = [self.use(side, last.operands[at]) for last, _ in yields if last is not None]
             side.values[result] = self.terms.op("select", (), [condition, *pair], result.type)
@@ -771,8 +792,8 @@ class Walk:
     ) -> None:
         """The body of a loop, in any of its iterations, and its results."""
         body, theirs, skip = op.blocks[0], other.blocks[0] if other else None, len(counters)
-        touched = _touched(side, op.blocks)
-        self._changed(touched)
+        changed = side.touched(op.blocks)
+        self._changed(changed)
         carried = [self.terms.unknown("carried", arg.type) for arg in body.args[skip:]]
         results = [self.terms.unknown("result", value.type) for value in op.results]
         self._bind(side, body.args, [*counters, *carried])
@@ -800,11 +821,11 @@ class Walk:
                     self.after, its_last.operands[its_at]
                 ):
                     raise Mismatch("this loop carries on another value", other)
-        self._changed(touched)
+        self._changed(changed)
 
     def _while(self, side: Side, op: Op, other: Op | None, events: list[Event]) -> None:
         """Both blocks, with all that they carry unknown."""
-        loop, touched = Loop(None, None), _touched(side, op.blocks)
+        loop, changed = Loop(None, None), side.touched(op.blocks)
         events.append(loop)
         after = self.after
         if other is not None:
@@ -813,7 +834,7 @@ class Walk:
                 raise Mismatch("this loop begins with other values", other)
             if [len(b.args) for b in op.blocks] != [len(b.args) for b in other.blocks]:
                 raise Mismatch("this loop carries other values", other)
-        self._changed(touched)
+        self._changed(changed)
         self.loops.append(loop)
         for at, block in enumerate(op.blocks):
             theirs = other.blocks[at] if other is not None else None
@@ -826,7 +847,7 @@ class Walk:
                 mine = [self.use(side, v) for v in last.operands] if last else []
                 if mine != ([self.use(after, v) for v in its_last.operands] if its_last else []):
                     raise Mismatch("this loop carries on other values", other)
-            self._changed(touched)
+            self._changed(changed)
         self.loops.pop()
         results = [self.terms.unknown("result", value.type) for value in op.results]
         self._bind(side, op.results, results)
@@ -918,42 +939,17 @@ def _written(side: Side, block: Block) -> Iterator[str]:
             yield from _written(side, inner)
 
 
-_LOCAL = frozenset(
-    (
-        "load",
-        "store",
-        "const",
-        "spec",
-        "param",
-        "len",
-        "for",
-        "while",
-        "if",
-        "yield",
-        "condition",
-        "check_bounds",
-    )
-)
+_LOCAL = frozenset(("load", "store", "for", "while", "if", "yield", "condition", "check_bounds"))
 
 
-def _touched(side: Side, blocks: Sequence[Block]) -> set[str] | None:
-    """The buffers that blocks store to; None where anything may change, as behind a barrier."""
+def touched(blocks: Sequence[Block]) -> set[str] | None:
+    """The program's buffers that blocks store to; None where anything may change, as behind a barrier."""
     found = set[str]()
-    for block in blocks:
-        for op in block.ops:
-            if (
-                op.name not in PURE
-                and op.name not in IDS
-                and op.name not in _LOCAL
-                and not op.name.startswith("atomic_")
-            ):
-                return None
-            if "buffer" in op.attrs and op.name not in ("load", "len"):
-                found.add(side.buffer(op))
-            inner = _touched(side, op.blocks)
-            if inner is None:
-                return None
-            found |= inner
+    for op in (op for block in blocks for op in walk_ops(block)):
+        if op.name not in VALUES and op.name not in _LOCAL and not op.name.startswith("atomic_"):
+            return None
+        if "buffer" in op.attrs and op.name not in ("load", "len"):
+            found.add(op.buffer)
     return found
 
 

@@ -131,6 +131,11 @@ class Session:
         if self.certifier is not None and options.emit == "smt2":
             return "".join(decision.smt2() for decision in self.certifier.decisions)
         if self.writer is not None:
+            diagnostics += [
+                Diagnostic("remark", f"[{finding.step}] not certified: {finding.claim}")
+                for finding in self.writer.refused
+                if self._is_shown(finding.step)
+            ]
             return self.writer.certificate(module)
         legalize = partial(self._legalize, module)
         text = emit.emit(module, options, self.manager, remarks, self.statistics, before, legalize)
