@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .elements import elements, is_whole, lane_conditions
+from .elements import elements, lane_conditions
 from .terms import LANE, Form, Terms, int_type
 from .walk import Access
 
@@ -48,7 +48,7 @@ def _modulus(terms: Terms, one: int, other: int, widths: Sequence[int]) -> int |
     """Modulo what the sums of two indices are equal where their elements are; 0 as integers, None if that is not known."""
     bits = []
     for index, width in zip((one, other), widths, strict=True):
-        if not is_whole(terms, index, width):
+        if not terms.is_whole(index, width):
             return None
         if not terms.is_exact(terms.modular(index), terms.types[index]):
             bits.append((int_type(terms.types[index]) or (0, False))[0])

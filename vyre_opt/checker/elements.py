@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .terms import GROUP, LANE, TURN, Form, Terms
 from .walk import Access
 
-__all__ = ["Elements", "elements", "is_whole", "lane_conditions"]
+__all__ = ["Elements", "elements", "lane_conditions"]
 
 MOST_BITS = 1 << 21
 """Most bits of a mask."""
@@ -62,17 +62,6 @@ class Elements:
         return Elements(self.fixed, low, self.mask << self.low - low | other.mask << other.low - low)
 
 
-def is_whole(terms: Terms, index: int, width: int) -> bool:
-    """Whether the elements from an index on, `width` of them, have indices that do not wrap."""
-    form = terms.modular(index)
-    is_multiple = width & width - 1 == 0 and all(n % width == 0 for n in (form.const, *form.atoms.values()))
-    _, high = terms.bounds[index]
-    bits = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i8": 7, "i16": 15, "i32": 31, "i64": 63}[
-        terms.types[index]
-    ]
-    return width == 1 or is_multiple or high + width <= 1 << bits
-
-
 def lane_conditions(terms: Terms, access: Access) -> list[bool]:
     """Whether conditions on local ids alone let each lane come to an access."""
     lanes = [True] * terms.local_count
@@ -89,7 +78,7 @@ def elements(
     """The elements of an access whose index, or place, is `index`: in all lanes that come to it, and all iterations whose atoms are
     among `turns`.  Of a read also those of all values that an atom of few values may have.  None where they are not known."""
     form = terms.modular(index)
-    if not is_whole(terms, index, access.width):
+    if not terms.is_whole(index, access.width):
         return None
     lanes, fixed, counted = Form(form.const, {}), dict[int, int](), list[tuple[int, int, int]]()
     for atom, times in form.atoms.items():

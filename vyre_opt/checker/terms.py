@@ -193,6 +193,14 @@ class Terms:
         key = ("sum", dtype, form.const, tuple(sorted(form.atoms.items())))
         return self.term(key, dtype, varies, *bounds, form)
 
+    def is_whole(self, index: int, width: int) -> bool:
+        """Whether the elements from an index on, `width` of them, have indices that do not wrap."""
+        form = self.modular(index)
+        is_multiple = width & width - 1 == 0 and all(
+            n % width == 0 for n in (form.const, *form.atoms.values())
+        )
+        return is_multiple or self.bounds[index][1] + width - 1 <= limits(self.types[index])[1]
+
     # --- ids and sizes
 
     def id(self, name: str, axis: str) -> int:

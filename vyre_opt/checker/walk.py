@@ -359,7 +359,7 @@ class Walk:
         assert self.after is not None
         lanes, each = lanes_of(other.operands[0].type)
         value, *at = (self.use(self.after, operand) for operand in other.operands)
-        if lanes < 2 or not self._is_whole(at[-1], lanes):
+        if lanes < 2 or not self.terms.is_whole(at[-1], lanes):
             return False
         index, gathered = self.terms.modular(at[-1]), []
         for lane in range(lanes):
@@ -447,7 +447,7 @@ class Walk:
     def _single(self, name: str, at: tuple[int, ...], width: int) -> list[tuple[object, ...]]:
         """The elements of a load as loads of one each, where their indices are known not to wrap."""
         version = self.versions.get(name)
-        if width == 1 or not self._is_whole(at[-1], width):
+        if width == 1 or not self.terms.is_whole(at[-1], width):
             return [(name, at, width, version)]
         index, dtype = self.terms.modular(at[-1]), self.terms.types[at[-1]]
         places = [self.terms.sum(index.plus(Form(lane, {})), dtype) for lane in range(width)]
@@ -463,7 +463,7 @@ class Walk:
     def _elements(self, name: str, at: tuple[int, ...], dtype: str, element: str) -> int:
         """Contents of memory; of a vector, its elements, where the indices of all are known not to wrap."""
         lanes, each = lanes_of(dtype)
-        if lanes > 1 and each == element and self._is_whole(at[-1], lanes):
+        if lanes > 1 and each == element and self.terms.is_whole(at[-1], lanes):
             index = self.terms.modular(at[-1])
             places = [
                 self.terms.sum(index.plus(Form(lane, {})), self.terms.types[at[-1]]) for lane in range(lanes)
@@ -472,14 +472,6 @@ class Walk:
                 "vector", (), [self._element(name, (*at[:-1], place), each) for place in places], dtype
             )
         return self._element(name, at, dtype)
-
-    def _is_whole(self, index: int, lanes: int) -> bool:
-        """Whether `lanes - 1` may be added to an index without wrapping."""
-        form, most = self.terms.modular(index), limits(self.terms.types[index])[1]
-        is_multiple = lanes & lanes - 1 == 0 and all(
-            n % lanes == 0 for n in (form.const, *form.atoms.values())
-        )
-        return is_multiple or self.terms.bounds[index][1] + lanes - 1 <= most
 
     def _element(self, name: str, at: tuple[int, ...], dtype: str) -> int:
         key = (at, dtype)
