@@ -36,7 +36,7 @@ class Finding:
 
     @property
     def claim(self) -> str:
-        """What it is about, and why and where something is not so."""
+        """Its kind and subject, and why and where something is not so."""
         where = f", line {self.line}" if self.line is not None else ""
         return f"{self.kind} of {self.subject}" + (f": {self.why}{where}" if self.why else "")
 
