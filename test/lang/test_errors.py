@@ -749,7 +749,9 @@ def test_wrong_calls_say_what_to_write() -> None:
         shift[0.5]
     with pytest.raises(TypeError, match="num_warps") as optioned:
         vyre_opt.program(num_warps=4)  # type: ignore[call-overload]
-    assert optioned.value.__notes__ == ["help: it takes workgroup, grid, prefer_shared, cluster, fastmath"]
+    assert optioned.value.__notes__ == [
+        "help: it takes workgroup, grid, prefer_shared, cluster, fastmath; leave num_warps out"
+    ]
     with pytest.raises(TypeError, match="not str") as decorated:
         vyre_opt.program("void(f4[:])")  # type: ignore[call-overload]
     assert decorated.value.__notes__ == [
