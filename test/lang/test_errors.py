@@ -759,7 +759,9 @@ def test_wrong_calls_say_what_to_write() -> None:
     ]
     with pytest.raises(BadInputs, match=r"x is a list; pass np.array\(x, np.float32\)"):
         shift[1](2, [1.0] * 4, np.zeros(4, np.float32))
-    with pytest.raises(BadInputs, match=r"y is written, which no list is; pass np.array\(y, np.float32\)"):
+    with pytest.raises(
+        BadInputs, match=r"y is written, which no list is; pass an array, y32 = np.array\(y, np.float32\)"
+    ):
         shift[1](2, np.zeros(4, np.float32), [1.0] * 4)
     assert counted.value.__notes__ == [
         "help: write one to three whole numbers, such as shift[vyre.ceil_div(n, 32)](...)"

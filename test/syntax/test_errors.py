@@ -225,7 +225,7 @@ def test_a_name_with_another_letter_is_told_which(name: str) -> None:
         ("len(@x) / 64", "div(len(@x), 64)"),
         ("(len(@x) + 63) / 64", "ceil_div(len(@x), 64)"),
         (
-            "(len(@x) + len(@x) - 1) // @x, 2 * (@x - 1)",
+            "(len(@x) + len(@x) - 1) / @x, 2 * (@x - 1)",
             "ceil_div(len(@x), len(@x)), mul(2, sub(len(@x), 1))",
         ),
         ("(len(@x))", "len(@x)"),

@@ -8,6 +8,7 @@ y[r, :] = e / vyre.sum(e)
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -461,7 +462,7 @@ def _with_step(t: Expressions, node: ast.Subscript, view: BufferView, part: ast.
             count = length
         index = f"{last} - {'' if stride == '1' else f'{stride} * '}vyre.arange({_quotient(count, stride)})"
     else:
-        count = f"({upper} - {t.source.text(part.lower)})" if begin and part.lower is not None else upper
+        count = f"{upper} - {t.source.text(part.lower)}" if begin and part.lower is not None else upper
         index = f"{begin}{step} * vyre.arange({_quotient(count, step)})"
     element = ", ".join(index if each is part else t.source.text(each) for each in parts)
     return f"write {array}[{element}], the elements at these indices"
@@ -469,14 +470,11 @@ def _with_step(t: Expressions, node: ast.Subscript, view: BufferView, part: ast.
 
 def _quotient(count: str, step: str) -> str:
     """Text of the number of elements of a slice with a step."""
-    count = count.strip("()") if step == "1" or count.strip("()").isalnum() else count
+    if re.fullmatch(r"\d+( [-+] \d+)?", count):
+        count = str(sum(int(each) for each in count.replace(" - ", " -").replace(" + ", " ").split()))
     if count.isdigit() and step.isdigit():
         return str(-(-int(count) // int(step)))
-    return (
-        count
-        if step == "1"
-        else f"vyre.ceil_div({count.strip('()') if count.startswith('(') else count}, {step})"
-    )
+    return count if step == "1" else f"vyre.ceil_div({count}, {step})"
 
 
 _RAGGED = "the extent of a block is known when the kernel is translated; this is computed while it runs"

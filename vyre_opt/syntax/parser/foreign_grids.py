@@ -39,7 +39,7 @@ def _extent(node: ast.expr, buffers: Collection[str]) -> str | None:
         function, own = node.func.id, buffers if node.func.id not in ("len", "dim") else ()
         arguments = [_extent(argument, own) for argument in node.args]
     elif isinstance(node, ast.BinOp) and type(node.op) in _FUNCTIONS:
-        rounded = _rounded_up(node)
+        rounded = _rounded_up(node, buffers)
         function = _FUNCTIONS[type(node.op)] if rounded is None else "ceil_div"
         arguments = [_extent(each, buffers) for each in (rounded or node.left, node.right)]
     else:
@@ -47,7 +47,7 @@ def _extent(node: ast.expr, buffers: Collection[str]) -> str | None:
     return None if None in arguments else f"{function}({', '.join(map(str, arguments))})"
 
 
-def _rounded_up(node: ast.BinOp) -> ast.expr | None:
+def _rounded_up(node: ast.BinOp, buffers: Collection[str]) -> ast.expr | None:
     """The `a` of `(a + b - 1) / b`, in any order; None for another operation."""
     if not isinstance(node.op, (ast.Div, ast.FloorDiv)) or not isinstance(node.left, ast.BinOp):
         return None
@@ -63,7 +63,8 @@ def _rounded_up(node: ast.BinOp) -> ast.expr | None:
     if isinstance(divisor, ast.Constant) and type(divisor.value) is int:
         constant -= divisor.value
     else:
-        same = next((each for each in others if ast.dump(each) == ast.dump(divisor)), None)
+        shown = _extent(divisor, buffers)
+        same = next((each for each in others if _extent(each, buffers) == shown), None)
         if same is None:
             return None
         others.remove(same)
