@@ -40,7 +40,12 @@ Handler = Callable[["Expressions", ast.Call], Binding]
 def call(t: Expressions, node: ast.Call) -> Binding:
     """The result of a call.  Raises Unsupported."""
     if isinstance(node.func, ast.Attribute):
-        base = t.owner(node.func)
+        try:
+            base = t.owner(node.func)
+        except Unsupported as error:
+            if dotted_name(node.func):
+                error.help = _with_arguments(t, node, error.help)
+            raise
         if isinstance(base, BufferView) and node.func.attr == "vec":
             return t.vector_view(node, base)
         if isinstance(base, BufferView) and node.func.attr == "filled":
@@ -54,7 +59,8 @@ def call(t: Expressions, node: ast.Call) -> Binding:
             error.help = _with_arguments(t, node, error.help)
         raise
     name = t.source.text(node.func)
-    if not isinstance(callee, Static):
+    is_rebound = isinstance(node.func, ast.Name) and node.func.id in t.env
+    if not isinstance(callee, Static) or (is_rebound and not callable(callee.value)):
         raise _no_function(t, node, callee, name)
     function = callee.value
     dtype = scalar_type(function)

@@ -746,6 +746,9 @@ class Expressions:
             return self.elements(node, base, indices)
         if isinstance(base, LocalArray):
             return local_arrays.element(self, node, base)
+        if isinstance(base, Static) and isinstance(base.value, Intrinsic):
+            text, index = self.source.text(node.value), self.source.text(node.slice)
+            raise Unsupported(node, f"{text} is called, and has no elements", f"write {text}({index})")
         if isinstance(base, Static):
             try:
                 return _static_of(node, self._item(node, base.value, "this index"))

@@ -370,9 +370,14 @@ class Statements(slices.SliceExpressions):
         """`tile = vyre.shared(f32, 256)`; in a function each call has memory of its own, so none waits for another."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
-        if isinstance(node.func, ast.Attribute) and isinstance(self.owner(node.func), (BufferView, Value)):
-            return None  # x.vec(4), x[i].to(f32)
-        function = self.expression(node.func)
+        try:
+            if isinstance(node.func, ast.Attribute) and isinstance(
+                self.owner(node.func), (BufferView, Value)
+            ):
+                return None  # x.vec(4), x[i].to(f32)
+            function = self.expression(node.func)
+        except Unsupported:
+            return None  # which the call itself reports
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
