@@ -231,7 +231,7 @@ def test_a_lambda_is_refused(decorator: Any) -> None:
 
 def test_names_of_other_libraries_are_told_what_stands_for_them(tmp_path: Path) -> None:
     rows = (
-        ("y[i] = vyre.maximum(a, 0.0)", "write max(a, b)"),
+        ("y[i] = vyre.maximum(a, 0.0)", "write max(a, 0.0)"),
         ("y[i] = -vyre.inf", "write math.inf"),
         ("y[i] = np.exp(a)", "write vyre.exp"),
         ("y[i] = x[:].max()", "write vyre.max(x[:])"),
