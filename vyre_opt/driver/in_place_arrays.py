@@ -73,7 +73,7 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
             )
         if operand.array.dtype != stored:
             raise BadInputs(f"{name} is a {type(array).__name__}; pass {converted}")
-    if stored is not None and is_written(buffer) and (to := _conversion(array, operand.array.dtype, stored)):
+    if stored is not None and is_written(buffer) and (to := _conversion(array, operand.array, stored)):
         raise BadInputs(
             f"{name}: {buffer.dtype} elements are {stored.name}, the array is {operand.array.dtype.name}, and it is written; "
             f"pass one of your own, {own} = {buffer.name}{to}, and read the result there"
@@ -86,12 +86,12 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
     return operand
 
 
-def _conversion(array: Any, dtype: np.dtype[Any], stored: np.dtype[Any]) -> str:
+def _conversion(array: Any, taken: Any, stored: np.dtype[Any]) -> str:
     """The call that makes an array of the stored type of one of another type; "" for one that has it, or that none makes of."""
-    is_other = (
-        dtype != stored and dtype.newbyteorder("=") != stored and {dtype.kind, stored.kind} <= {*"biuf"}
-    )
-    if not is_other or str(getattr(array, "dtype", "")).endswith("bfloat16"):
+    if not isinstance(taken, np.ndarray) or str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return ""
+    dtype = taken.dtype.newbyteorder("=")
+    if dtype == stored or not {dtype.kind, stored.kind} <= {*"biuf"}:
         return ""
     return f".to(torch.{stored.name})" if is_torch(array) else f".astype(np.{stored.name})"
 

@@ -130,7 +130,7 @@ _CHOSEN = frozenset(
 
 
 def _instead(name: str, options: list[str]) -> str:
-    """What stands for a keyword of another library."""
+    """Text that says how a keyword of another library is written here; "" for an unknown one."""
     if name in _WORKGROUP and "workgroup" in options:
         return f"; {name} is workgroup here"
     if name in ("fastmath", "fast_math") and "fastmath" in options:
