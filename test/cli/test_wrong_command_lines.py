@@ -40,3 +40,9 @@ def test_one_file_is_read() -> None:
     wrong = call_opt("a.vyre", "b.vyre")
     assert wrong.returncode == 2
     assert "one FILE is read, run it again for another" in wrong.stderr
+
+
+def test_a_file_is_named_for_its_buffer() -> None:
+    wrong = call_run("-", "--in", "folder/x.npy", text=DOUBLE)
+    assert wrong.returncode == 2
+    assert "'folder/x.npy' is not NAME=VALUE; write x=folder/x.npy" in wrong.stderr

@@ -231,7 +231,7 @@ def test_a_lambda_is_refused(decorator: Any) -> None:
 
 def test_names_of_other_libraries_are_told_what_stands_for_them(tmp_path: Path) -> None:
     rows = (
-        ("y[i] = vyre.maximum(a, 0.0)", "write max(a, b)"),
+        ("y[i] = vyre.maximum(a, 0.0)", "write max(a, 0.0)"),
         ("y[i] = -vyre.inf", "write math.inf"),
         ("y[i] = np.exp(a)", "write vyre.exp"),
         ("y[i] = x[:].max()", "write vyre.max(x[:])"),
@@ -749,7 +749,9 @@ def test_wrong_calls_say_what_to_write() -> None:
         shift[0.5]
     with pytest.raises(TypeError, match="num_warps") as optioned:
         vyre_opt.program(num_warps=4)  # type: ignore[call-overload]
-    assert optioned.value.__notes__ == ["help: it takes workgroup, grid, prefer_shared, cluster, fastmath"]
+    assert optioned.value.__notes__ == [
+        "help: it takes workgroup, grid, prefer_shared, cluster, fastmath; leave num_warps out"
+    ]
     with pytest.raises(TypeError, match="not str") as decorated:
         vyre_opt.program("void(f4[:])")  # type: ignore[call-overload]
     assert decorated.value.__notes__ == [
@@ -757,7 +759,9 @@ def test_wrong_calls_say_what_to_write() -> None:
     ]
     with pytest.raises(BadInputs, match=r"x is a list; pass np.array\(x, np.float32\)"):
         shift[1](2, [1.0] * 4, np.zeros(4, np.float32))
-    with pytest.raises(BadInputs, match=r"y is written, which no list is; pass np.array\(y, np.float32\)"):
+    with pytest.raises(
+        BadInputs, match=r"y is written, which no list is; pass an array, y32 = np.array\(y, np.float32\)"
+    ):
         shift[1](2, np.zeros(4, np.float32), [1.0] * 4)
     assert counted.value.__notes__ == [
         "help: write one to three whole numbers, such as shift[vyre.ceil_div(n, 32)](...)"

@@ -209,7 +209,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no numbers": (
         lambda: axpy[1](x64.astype(complex), x64),
-        "axpy: x is not an array of numbers: ndarray of complex128",
+        "axpy: x is an array of complex128, and a kernel has no complex numbers; pass x.real.copy()",
     ),
     "no types": (
         lambda: axpy.ptx(),

@@ -39,7 +39,7 @@ def test_arguments_are_those_of_the_translation(tmp_path: Path) -> None:
         parameters = [
             p for p in inspect.signature(INTRINSICS[name]).parameters if p not in ("fastmath", *of_slices)
         ]
-        assert said[1] == ", ".join(parameters)
+        assert said[1].replace("=...", "") == ", ".join(parameters)
 
     each(CALLED, check)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -189,7 +190,12 @@ def parse_assignment(text: str) -> tuple[str, str]:
     """The two sides of `NAME=VALUE`; the name without a leading @.  Raises ValueError."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip("@ ") or not value.strip():
-        raise ValueError(f"{text!r} is not NAME=VALUE")
+        stem = PurePath(text.strip("=")).stem
+        is_file = "." in text and stem.isidentifier()
+        example = f"{stem if is_file else 'NAME'}={text.strip('=') or 'VALUE'}"
+        raise ValueError(
+            f"{text!r} is not NAME=VALUE; write {example}, with the name that the program has for it"
+        )
     return name.strip().removeprefix("@"), value.strip()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..execution.bound_call import BoundCall
@@ -64,7 +65,10 @@ class InPlace:
             arrays = args
         else:
             arrays = [args[position] for position in self._positions]
-            words = tuple([encode(args[position]) for _, position, encode in self._scalars])
+            try:
+                words = tuple([encode(args[position]) for _, position, encode in self._scalars])
+            except BadInputs as error:
+                raise self._all_wrong(error, args, arrays) from None
         latest = self._latest
         key: Any
         # a grid of another type may compare to no bool
@@ -92,6 +96,17 @@ class InPlace:
         if bound.is_like and not self._shape_params:
             self._latest = grid, bound.is_like, bound
         bound.run(arrays, words)
+
+    def _all_wrong(self, error: BadInputs, args: Sequence[Any], arrays: Sequence[Any]) -> BadInputs:
+        """The error of a number that does not fit, with those of the other arguments."""
+        from .in_place_arrays import all_wrong, in_place_operands
+
+        def check_arrays() -> None:
+            executable = self.executable(arrays)
+            in_place_operands(executable.signature, executable.name, executable.dispatcher, arrays)
+
+        numbers = [partial(encode, args[position]) for _, position, encode in self._scalars]
+        return all_wrong(error, [*numbers, check_arrays])
 
     def executable(self, arrays: Sequence[Any]) -> Executable:
         """The program or pipeline for the target of a call on arrays."""

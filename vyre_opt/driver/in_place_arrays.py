@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..execution.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
+from ..execution.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place, is_torch
 from ..execution.arrays import storage_type
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.plans.call_plan import is_written
@@ -15,7 +16,7 @@ from ..ir.program import Buffer
 from .binding import Signature
 from .placement import array_backend_of
 
-__all__ = ["check_arrays", "in_place_operands"]
+__all__ = ["all_wrong", "check_arrays", "in_place_operands"]
 
 
 def in_place_operands(
@@ -25,7 +26,22 @@ def in_place_operands(
     buffers = signature.parameters
     named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
     backend = array_backend_of(dispatcher, named)
-    return backend, [_operand(backend, name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+    try:
+        return backend, [_operand(backend, name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+    except BadInputs as error:
+        check = partial(_operand, backend, name)
+        raise all_wrong(error, [partial(check, b, a) for b, a in zip(buffers, arrays, strict=True)]) from None
+
+
+def all_wrong(error: BadInputs, checks: Sequence[Callable[[], Any]]) -> BadInputs:
+    """The error of a call, with those of its other arguments: `checks` raises one for each that is wrong."""
+    messages: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except BadInputs as other:
+            messages += [str(other)] * (str(other) not in messages)
+    return BadInputs("\n".join(messages)) if len(messages) > 1 else error
 
 
 def check_arrays(
@@ -47,17 +63,37 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
             f"head, or an array of one element"
         )
     operand = backend.take(array, name)
-    if isinstance(array, (list, tuple)):
-        stored = storage_type(buffer.dtype)
-        if stored is not None and (is_written(buffer) or operand.array.dtype != stored):
-            why = "is written, which no list is" if is_written(buffer) else f"is a {type(array).__name__}"
-            raise BadInputs(f"{name} {why}; pass np.array({buffer.name}, np.{stored.name})")
+    stored = storage_type(buffer.dtype)
+    own = f"{buffer.name}{8 * (stored.itemsize if stored is not None else 4)}"
+    if isinstance(array, (list, tuple)) and stored is not None:
+        converted = f"np.array({buffer.name}, np.{stored.name})"
+        if is_written(buffer):
+            raise BadInputs(
+                f"{name} is written, which no {type(array).__name__} is; pass an array, {own} = {converted}, and read the result there"
+            )
+        if operand.array.dtype != stored:
+            raise BadInputs(f"{name} is a {type(array).__name__}; pass {converted}")
+    if stored is not None and is_written(buffer) and (to := _conversion(array, operand.array, stored)):
+        raise BadInputs(
+            f"{name}: {buffer.dtype} elements are {stored.name}, the array is {operand.array.dtype.name}, and it is written; "
+            f"pass one of your own, {own} = {buffer.name}{to}, and read the result there"
+        )
     backend.check(operand, buffer, name)
     if is_written(buffer):
         problem = _why_not_in_place(backend, operand)
         if problem:
             raise BadInputs(f"{name} is written, but the array {problem}")
     return operand
+
+
+def _conversion(array: Any, taken: Any, stored: np.dtype[Any]) -> str:
+    """The call that makes an array of the stored type of one of another type; "" for one that has it, or that none makes of."""
+    if not isinstance(taken, np.ndarray) or str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return ""
+    dtype = taken.dtype.newbyteorder("=")
+    if dtype == stored or not {dtype.kind, stored.kind} <= {*"biuf"}:
+        return ""
+    return f".to(torch.{stored.name})" if is_torch(array) else f".astype(np.{stored.name})"
 
 
 def _why_not_in_place(backend: ArrayBackend, operand: Operand) -> str:

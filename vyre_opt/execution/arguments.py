@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..ir import arith
 from ..ir.program import Param
 from ..ir.tracebacks import CallTypeError
 from ..ir.types import DataType
@@ -64,6 +65,14 @@ def _why(value: Any, param: Param, error: Exception) -> str:
         return f"{error}; pass int({name})"
     if isinstance(value, float) and dtype.is_int:
         return f"{error}; pass a whole number, or declare {name}: f32"
+    if type(value) is int and dtype.is_int:
+        low, high = arith.int_range(dtype)
+        ranges = {
+            each: arith.int_range(each) for each in (DataType.I32, DataType.U32, DataType.I64, DataType.U64)
+        }
+        wider = next((each for each, (least, most) in ranges.items() if least <= value <= most), None)
+        limit = f"from {low} on" if value < low else f"up to {high}"
+        return f"{error}; {'' if wider is None else f'declare {name}: {wider}, or '}pass a number {limit}"
     if str(error).endswith("is not a number"):
         return (
             f"{error}; pass {'float' if dtype.is_float else 'int'}({name})"

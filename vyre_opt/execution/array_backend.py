@@ -375,6 +375,22 @@ def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
         raise BadInputs(
             f"{name} is {type(source).__name__}, not an array; pass np.frombuffer({bytes_of}, np.uint8)"
         )
+    own = name.rpartition(" ")[2]
+    if array.dtype.kind == "c":
+        part = f"np.float{4 * array.dtype.itemsize}"
+        raise BadInputs(
+            f"{name} is an array of {array.dtype.name}, and a kernel has no complex numbers; pass {own}.real.copy() and {own}.imag.copy() as two "
+            f"arrays, or {own}.view({part}), where real and imaginary parts take turns"
+        )
+    if array.dtype.kind == "O" and array.ndim:
+        raise BadInputs(
+            f"{name} is not an array of numbers: {type(source).__name__} of objects of Python; pass np.array({own}.tolist(), np.float32), "
+            "whose rows are of one length"
+        )
+    if array.dtype.kind in "mM":
+        raise BadInputs(
+            f"{name} is an array of {array.dtype.name}; pass {own}.view(np.int64), which counts from 1970 or from 0"
+        )
     if array.dtype.kind not in "biufV":
         raise BadInputs(
             f"{name} is not an array of numbers: {type(source).__name__} of {array.dtype.name}; pass one, such as "

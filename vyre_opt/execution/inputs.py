@@ -269,13 +269,17 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
     is_sequence = isinstance(grid, (tuple, list)) or (isinstance(grid, np.ndarray) and grid.ndim == 1)
     dims: Any = grid if is_sequence else (grid,)
     if not 1 <= len(dims) <= 3:
-        raise BadInputs(f"a grid has 1 to 3 dimensions, not {len(dims)}")
+        kept = tuple(dims[:3]) if len(dims) > 3 else 1
+        why = " and multiply the others in" if len(dims) > 3 and any(e != 1 for e in dims[3:]) else ""
+        raise BadInputs(f"a grid has 1 to 3 dimensions, not {len(dims)}; pass {kept}{why}")
     full: list[int] = []
     for axis, extent in zip(_AXES, [*dims, 1, 1], strict=False):
         if isinstance(extent, (bool, np.bool_)) or not isinstance(extent, (int, np.integer)):
             raise BadInputs(f"grid {axis} is {extent!r}; a grid is counted in whole workgroups")
         if extent < 0:
-            raise BadInputs(f"grid {axis} is {extent}; a grid has 0 or more workgroups along each axis")
+            raise BadInputs(
+                f"grid {axis} is {extent}; a grid has 0 or more workgroups along each axis: count them by ceil_div(n, {program.workgroup[_AXES.index(axis)]}) of n elements"
+            )
         full.append(int(extent))
     result = (full[0], full[1], full[2])
     if program.grid is not None and result != tuple(program.grid):

@@ -124,11 +124,15 @@ def _kind(argument: Any) -> str:
 
 def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
     """Remedy for a flat array whose elements make up whole rows: a reshape."""
+    name, more = buffer.name, buffer.dimensions - len(shape)
     if len(shape) != 1:
-        return f"; reshape it to {buffer.dimensions} dimensions" if len(shape) != buffer.dimensions else ""
+        if more > 0:
+            return f"; pass {name}.reshape({'1, ' * more}*{name}.shape)"
+        kept = "".join(f", {name}.shape[{axis}]" for axis in range(1 - buffer.dimensions, 0))
+        return f"; pass {name}.reshape(-1{kept})" if more else ""
     inner = list(buffer.shape[1:])
     if None in inner or (buffer.shape[0] is None and not prod(e or 0 for e in inner)):
-        return "; reshape it, since its extents cannot be told from the number of its elements"
+        return f"; pass {name}.reshape({'1, ' * more}-1) for one row, or reshape it to the rows that it has"
     rows = prod(extent or 0 for extent in inner)
     if (buffer.shape[0] is not None and shape[0] != buffer.shape[0] * rows) or (rows and shape[0] % rows):
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from itertools import islice
 from types import FrameType
 
 from .diagnostics import Location, Source
@@ -33,6 +34,10 @@ def caller_location(depth: int = 1) -> Location | None:
     if line >= len(starts):
         return None
     text = source.text[starts[line - 1] : starts[line]]
+    positions = next(islice(frame.f_code.co_positions(), max(0, frame.f_lasti // 2), None), (None,) * 4)
+    first, last, begin, end = positions
+    if ";" in text and text.isascii() and first == last == line and begin is not None and end is not None:
+        return Location(source, starts[line - 1] + begin, starts[line - 1] + end)
     indent = len(text) - len(text.lstrip())
     return Location(source, starts[line - 1] + indent, starts[line - 1] + max(indent + 1, len(text.rstrip())))
 

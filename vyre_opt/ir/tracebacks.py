@@ -99,6 +99,45 @@ def level_of_caller() -> int:
     return level
 
 
+_WORKGROUP = frozenset(
+    {
+        "block",
+        "block_size",
+        "block_dim",
+        "blockdim",
+        "threads",
+        "threads_per_block",
+        "num_threads",
+        "tpb",
+        "BLOCK",
+        "BLOCK_SIZE",
+    }
+)
+_CHOSEN = frozenset(
+    {
+        "num_warps",
+        "num_stages",
+        "num_ctas",
+        "fast_math",
+        "cache",
+        "debug",
+        "device",
+        "parallel",
+        "nogil",
+        "nopython",
+    }
+)
+
+
+def _instead(name: str, options: list[str]) -> str:
+    """Text that says how a keyword of another library is written here; "" for an unknown one."""
+    if name in _WORKGROUP and "workgroup" in options:
+        return f"; {name} is workgroup here"
+    if name in ("fastmath", "fast_math") and "fastmath" in options:
+        return f"; {name} is fastmath here"
+    return f"; leave {name} out" if name in _CHOSEN else ""
+
+
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """A function that callers enter: a CallerError leaves it without frames of this package."""
 
@@ -117,8 +156,11 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
                     parameters = inspect.signature(function).parameters.values()
                     options = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+                    wrong = [name for name in kwargs if name not in inspect.signature(function).parameters]
                     if options:
-                        error.add_note(f"help: it takes {', '.join(options)}")
+                        error.add_note(
+                            f"help: it takes {', '.join(options)}{''.join(_instead(name, options) for name in wrong)}"
+                        )
             raise
 
     return call

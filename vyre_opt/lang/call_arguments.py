@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["array_of", "by_name", "positional", "word_of"]
 
+_WORDS = {
+    "sum": "add", "+": "add", "plus": "add", "prod": "mul", "product": "mul", "*": "mul", "multiply": "mul", "minimum": "min", "maximum": "max",
+    "any": "or", "all": "and", "|": "or", "&": "and", "^": "xor", "block": "workgroup",
+}  # fmt: skip
+"""Words of other libraries for what combines lanes, and for scopes."""
+
 
 def positional(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> list[ast.expr]:
     """The arguments in the order of `names`, of which the last `optional` may be left out.  Raises Unsupported."""
@@ -26,7 +32,8 @@ def by_name(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> d
     """The same, those that are there by their names."""
     name = t.source.text(node.func)
     given: dict[str, ast.expr] = {}
-    signature = f"{name}({', '.join(names)})"
+    required = len(names) - optional
+    signature = f"{name}({', '.join([*names[:required], *(f'{n}=...' for n in names[required:])])})"
     for number, arg in enumerate(node.args):
         if isinstance(arg, ast.Starred):
             raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
@@ -48,9 +55,13 @@ def word_of(t: Expressions, node: ast.expr, what: str, choices: Sequence[str]) -
     """A word of an op, one of `choices`."""
     value = t.static(node, what)
     if value not in choices:
-        raise Unsupported(
-            node, f"{what} is {', '.join(choices)}, not {value!r}", suggest(str(value), choices)
+        meant = _WORDS.get(str(value).rpartition(".")[2].lower())
+        help = (
+            f'write "{meant}"'
+            if meant in choices
+            else suggest(str(value), choices) or f'write "{choices[0]}"'
         )
+        raise Unsupported(node, f"{what} is {', '.join(choices)}, not {value!r}", help)
     return str(value)
 
 

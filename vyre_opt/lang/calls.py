@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,12 @@ from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from . import copies, local_arrays, matrices, slice_calls, slices
-from .bindings import Binding, BufferView, LocalArray, Static
+from .bindings import Binding, BufferView, LocalArray, Static, Unbound
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
-from .foreign_words import foreign_help
+from .foreign_words import dotted_name, foreign_help
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
@@ -39,17 +40,28 @@ Handler = Callable[["Expressions", ast.Call], Binding]
 def call(t: Expressions, node: ast.Call) -> Binding:
     """The result of a call.  Raises Unsupported."""
     if isinstance(node.func, ast.Attribute):
-        base = t.owner(node.func)
+        try:
+            base = t.owner(node.func)
+        except Unsupported as error:
+            if dotted_name(node.func):
+                error.help = _with_arguments(t, node, error.help)
+            raise
         if isinstance(base, BufferView) and node.func.attr == "vec":
             return t.vector_view(node, base)
         if isinstance(base, BufferView) and node.func.attr == "filled":
             return slices.filled(t, node, base)
         if isinstance(base, Value) and node.func.attr in ("astype", "to") and len(node.args) == 1:
             _refuse_method(t, node, node.func)
-    callee = t.expression(node.func)
+    try:
+        callee = t.expression(node.func)
+    except Unsupported as error:
+        if dotted_name(node.func):
+            error.help = _with_arguments(t, node, error.help)
+        raise
     name = t.source.text(node.func)
-    if not isinstance(callee, Static):
-        raise Unsupported(node, f"{name} is no function")
+    is_rebound = isinstance(node.func, ast.Name) and node.func.id in t.env
+    if not isinstance(callee, Static) or (is_rebound and not callable(callee.value)):
+        raise _no_function(t, node, callee, name)
     function = callee.value
     dtype = scalar_type(function)
     if dtype is not None and function is not bool:
@@ -68,6 +80,44 @@ def call(t: Expressions, node: ast.Call) -> Binding:
     if translate is not None:
         return translate(t, node)  # type: ignore[no-any-return]
     return _static_call(t, node, function, name)
+
+
+def _no_function(t: Expressions, node: ast.Call, callee: Binding, name: str) -> Unsupported:
+    """The error for a call of a value, perhaps of one that has the name of a function."""
+    if isinstance(callee, Unbound):
+        return t.unbound(node.func, callee)
+    is_array = isinstance(callee, (BufferView, LocalArray))
+    what = "an array" if is_array else "a value"
+    if not isinstance(node.func, ast.Name) or name not in t.source.names:
+        arguments = ", ".join(map(t.source.text, node.args))
+        return Unsupported(
+            node,
+            f"{name} is {what}, and no function",
+            f"an element is {name}[{arguments or 'i'}]" if is_array else None,
+        )
+    is_argument = any(argument.arg == name for argument in t.source.arguments)
+    places = [
+        n
+        for n in ast.walk(t.source.tree)
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+    ]
+    places.sort(key=lambda n: (n.lineno, n.col_offset))
+    place: ast.AST | None = next(
+        (a for a in t.source.arguments if is_argument and a.arg == name), places[0] if places else None
+    )
+    error = Unsupported(
+        node.func,
+        f"{name} is {what} here, and no function any more",
+        f"give {what} another name, such as {name}_of_x",
+    )
+    if place is not None:
+        error.notes.append(
+            (
+                f"{name} is assigned here" if not is_argument else f"{name} is declared here",
+                t.source.location(place),
+            )
+        )
+    return error
 
 
 def _refuse_method(t: Expressions, node: ast.Call, method: ast.Attribute) -> None:
@@ -244,6 +294,7 @@ def _size(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     names = ["expected", "value"] if row.name.endswith("compare_exchange") else ["value"]
     flags, plain = _fastmath(t, node, row)
+    _refuse_element(t, plain, names)
     array, at, *rest = positional(t, plain, "array", "index", *names, "order", optional=1)
     view = array_of(t, array, "read")
     t.check_access(array, view, "written")
@@ -260,6 +311,31 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     order = word_of(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
     attrs = {"order": order, "buffer": view.buffer.name} | ({} if flags is None else {"fastmath": flags})
     return t.emitter.value(row.name, (*indices, *values), dtype, attrs)
+
+
+def _refuse_element(t: Expressions, node: ast.Call, names: Sequence[str]) -> None:
+    """Raise Unsupported for `vyre.atomic_add(out[0], v)`, an element in the place of an array and an index."""
+    if not node.args:
+        return
+    element, *values = node.args
+    if not isinstance(element, ast.Subscript) or not isinstance(t.expression(element.value), BufferView):
+        return
+    if len(values) > len(names):  # an index too
+        values = values[1:]
+    index = t.source.text(element.slice)
+    index = f"({index})" if isinstance(element.slice, ast.Tuple) and not index.startswith("(") else index
+    arguments = [
+        t.source.text(element.value),
+        index,
+        *map(t.source.text, values),
+        *map(t.source.text, node.keywords),
+    ]
+    help = f"write {t.source.text(node.func)}({', '.join(arguments)})"
+    raise Unsupported(
+        element,
+        f"{t.source.text(element)} is what an element holds; an atomic takes the array and an index",
+        help,
+    )
 
 
 def _barrier(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
@@ -552,7 +628,8 @@ def _advise(message: str, help: str) -> Handler:
             function = t.expression(node.func)
             assert isinstance(function, Static)
             return t.computed(node, function.value, *constants)
-        raise Unsupported(node, message, help)
+        written = ", ".join(map(t.source.text, node.args))
+        raise Unsupported(node, message, help.replace("(x)", f"({written})") if written else help)
 
     return handle
 
@@ -588,6 +665,31 @@ _PYTHON: dict[Any, Handler] = {
 }
 
 
+def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | None:
+    """A remedy for a function of another library with the arguments of this call, for the letters that stand for them."""
+    written = [t.source.text(argument) for argument in node.args]
+    if help is None or node.keywords or not written or any(" ..." in text for text in written):
+        return help
+    form, behind, more = help.removeprefix("write ").partition(";")
+    letters = sorted(set(re.findall(r"(?<![\w.\"'])[abcp](?![\w(\"'])", form)))
+    if re.fullmatch(r"vyre\.\w+", form):
+        form += f"({', '.join(written)})"
+    elif letters == ["a", "b", "c", "p"][: len(written)] and help.startswith("write "):
+        by_letter = dict(zip(letters, written, strict=True))
+        form = re.sub(r"(?<![\w.\"'])[abc](?![\w(\"'])", lambda m: _as_operand(by_letter[m[0]], form), form)
+    else:
+        return help
+    return f"write {form}{behind}{more}"
+
+
+def _as_operand(text: str, form: str) -> str:
+    """An argument in the place of a letter, in parentheses where an operator could part it."""
+    is_simple = isinstance(
+        ast.parse(text, mode="eval").body, (ast.Name, ast.Constant, ast.Subscript, ast.Call, ast.Attribute)
+    )
+    return text if is_simple or re.search(r"\(|\w,", form) else f"({text})"
+
+
 def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Binding:
     """A call of plain Python with arguments that are known now: of builtins and the module math only."""
     module = getattr(function, "__module__", None)
@@ -605,7 +707,7 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
                 node, f"{name} is a function of plain Python", help or f"put @vyre.func on {name}"
             )
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
-            raise Unsupported(node, f"{name} is of NumPy", foreign_help(name))
+            raise Unsupported(node, f"{name} is of NumPy", _with_arguments(t, node, foreign_help(name)))
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
         if isinstance(function, type) and not function.__module__.startswith("vyre_opt."):

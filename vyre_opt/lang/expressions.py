@@ -29,7 +29,7 @@ from .bindings import (
 )
 from .constants import checked, compute, is_foreign_array, measured_name
 from .emitter import Emitter, type_of
-from .foreign_words import dotted_name, foreign_help, no_attribute, type_meant, undefined
+from .foreign_words import dotted_name, foreign_help, foreign_index, no_attribute, type_meant, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS, Intrinsic
@@ -219,7 +219,8 @@ class Expressions:
         texts = self.source.text(a_node), self.source.text(b_node)
         help = None
         if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
-            to_first = a.element.is_float and not b.element.is_float
+            # what is added to a name or an element changes its type, and not they
+            to_first = (a.element.is_float and not b.element.is_float) or isinstance(node, ast.AugAssign)
             help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
             if a.element.is_bool is not b.element.is_bool:
                 flag, number = texts if a.element.is_bool else texts[::-1]
@@ -328,6 +329,16 @@ class Expressions:
     # --- operators
 
     def visit_binop(self, node: ast.BinOp) -> Binding:
+        try:
+            return self._chained(node)
+        except Unsupported as error:
+            if (index := foreign_index(node)) is not None:
+                raise Unsupported(
+                    node, f"{self.source.text(node)} is an index of another language", f"write {index}"
+                ) from error
+            raise
+
+    def _chained(self, node: ast.BinOp) -> Binding:
         chain = [node]  # a + b + c: a loop, since sums of hundreds of terms nest deeper than Python's calls
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
@@ -715,7 +726,17 @@ class Expressions:
         raise Unsupported(node, f"a u32 may not hold all elements of {name}", f"if it does, write {extents}")
 
     def visit_subscript(self, node: ast.Subscript) -> Binding:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "T":
+            self._refuse_transposed(node, node.value)
         return self.subscript(node, self.expression(node.value))
+
+    def _refuse_transposed(self, node: ast.Subscript, transposed: ast.Attribute) -> None:
+        """Raise Unsupported for an element of the transpose of an array, `x.T[j, i]`."""
+        array, parts = self.owner(transposed), node.slice
+        if isinstance(array, BufferView) and isinstance(parts, ast.Tuple) and len(parts.elts) == 2:
+            first, second = map(self.source.text, parts.elts)
+            help = f"write {self.source.text(transposed.value)}[{second}, {first}]"
+            raise Unsupported(transposed, "an array of a kernel has no T", help)
 
     def subscript(self, node: ast.Subscript, base: Binding) -> Binding:
         """Binding of `base[...]`."""
@@ -725,6 +746,9 @@ class Expressions:
             return self.elements(node, base, indices)
         if isinstance(base, LocalArray):
             return local_arrays.element(self, node, base)
+        if isinstance(base, Static) and isinstance(base.value, Intrinsic):
+            text, index = self.source.text(node.value), self.source.text(node.slice)
+            raise Unsupported(node, f"{text} is called, and has no elements", f"write {text}({index})")
         if isinstance(base, Static):
             try:
                 return _static_of(node, self._item(node, base.value, "this index"))
@@ -738,9 +762,12 @@ class Expressions:
             raise Unsupported(node, f"{name} is an array outside of the kernel", help)
         if isinstance(base, tuple):
             return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
-        index = self.static(node.slice, "the index of a tuple or a vector")
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
+            if isinstance(base, Unbound):
+                raise self.unbound(node.value, base)
+            if isinstance(base, Value) and (wrong := self.number_subscripted(node, base, "Read")) is not None:
+                raise wrong
             text = self.source.text(node.value)
             help = "only arrays, vectors and tuples have elements"
             if (
@@ -751,7 +778,24 @@ class Expressions:
                 outer, inner = self.source.text(node.value.slice), self.source.text(node.slice)
                 help = f"of an array of two dimensions write {self.source.text(node.value.value)}[{outer}, {inner}]"
             raise Unsupported(node, f"{text} is a single value and has no elements", help)
+        index = self.static(node.slice, "the index of a tuple or a vector")
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, index, dtype)})
+
+    def number_subscripted(self, node: ast.Subscript, base: Value, access: str) -> Unsupported | None:
+        """The error for an element of an argument that is declared as a number; None for another value."""
+        name = (
+            base.owner.attrs["param"] if isinstance(base.owner, Op) and base.owner.name == "param" else None
+        )
+        declared = next((a for a in self.source.arguments if a.arg == name), None)
+        if declared is None or declared.annotation is None:
+            return None
+        parts = len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1
+        element = self.source.text(declared.annotation)
+        array = element if parts == 1 else f"{element}[{', '.join(':' * parts)}]"
+        message = f"{name} is a number ({element}), and has no elements"
+        error = Unsupported(node, message, f"declare it {name}: {access}[{array}]")
+        error.notes.append((f"{name} is declared here", self.source.location(declared)))
+        return error
 
     def elements(self, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
         """Load the elements at indices of an array."""
@@ -805,7 +849,12 @@ class Expressions:
         for part in nodes:
             if isinstance(part, ast.Slice):
                 raise Unsupported(part, f"{takes}, not a slice", f"write a loop over {element_text(buffer)}")
-        binding = self.expression(node)
+        try:
+            binding = self.expression(node)
+        except Unsupported as error:
+            if (whole := self._whole_quotient(error.node)) is not None:
+                error.help = f"an index is an integer: write {whole}"
+            raise
         parts = None if isinstance(binding, LocalArray) else parts_of(binding)
         bindings = (binding,) if parts is None else parts
         if len(bindings) != buffer.dimensions:
@@ -827,6 +876,22 @@ class Expressions:
             self.index(at, index, view, dimension)
             for dimension, (at, index) in enumerate(zip(nodes, bindings, strict=True))
         )
+
+    def _whole_quotient(self, node: ast.AST) -> str | None:
+        """`i // 2` for `i * 0.5` and `i / 2.0`; None for another operation."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+            return None
+        factor = node.right.value if isinstance(node.right, ast.Constant) else None
+        if type(factor) is not float or factor <= 0:
+            return None
+        is_product = isinstance(node.op, ast.Mult)
+        for sign, number in (
+            ("*", factor if is_product else 1 / factor),
+            ("//", 1 / factor if is_product else factor),
+        ):
+            if number == int(number) and number >= 1:
+                return f"{self.source.text(node.left)} {sign} {int(number)}"
+        return None
 
     def index(self, node: ast.expr, binding: Binding, view: BufferView, dimension: int) -> Value:
         """An index along a dimension."""

@@ -11,13 +11,14 @@ from ..ir.diagnostics import suggest
 from ..ir.ops import AXES, OPS
 from ..ir.types import DataType
 from ..worker import import_module
-from .intrinsics import INTRINSICS
+from .intrinsics import INTRINSICS, Intrinsic
 from .python_source import Unsupported
 from .scalars import python_type, scalar_type
 
 __all__ = [
     "dotted_name",
     "foreign_help",
+    "foreign_index",
     "in_python",
     "no_attribute",
     "outside_help",
@@ -102,6 +103,29 @@ def foreign_help(name: str) -> str | None:
     return None
 
 
+def foreign_index(node: ast.BinOp) -> str | None:
+    """`vyre.global_id(0)` for `blockIdx.x * blockDim.x + threadIdx.x` and its like; None for any other sum."""
+    for product, lane in ((node.left, node.right), (node.right, node.left)):
+        if (
+            not isinstance(node.op, ast.Add)
+            or not isinstance(product, ast.BinOp)
+            or not isinstance(product.op, ast.Mult)
+        ):
+            continue
+        names = [
+            dotted_name(each.func if isinstance(each, ast.Call) else each)
+            for each in (product.left, product.right, lane)
+        ]
+        words = [foreign_help(name) or "" if name else "" for name in names]
+        if not isinstance(lane, ast.Call) and "." in names[-1]:
+            ids = re.fullmatch(r"write vyre\.local_id\((\d)\)", words[-1])
+            if ids is not None and sorted(words[:2]) == [
+                f"write vyre.{name}({ids[1]})" for name in ("workgroup_id", "workgroup_size")
+            ]:
+                return f"vyre.global_id({ids[1]})"
+    return None
+
+
 def type_meant(value: object) -> str | None:
     """The name of the type that `f32`, `np.float32` or `float` would be in a kernel; None for what is no type."""
     if scalar_type(value) is not None or not isinstance(value, type):
@@ -139,6 +163,15 @@ def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
 def no_attribute(node: ast.Attribute, owner: Any, error: AttributeError) -> Unsupported:
     """The error for an attribute that an object of Python, such as a module, does not have."""
     known = [name for name in dir(owner) if not name.startswith("_")]
+    if isinstance(owner, Intrinsic):
+        text = dotted_name(node.value)
+        if node.attr in AXES and owner.arguments.startswith("axis"):
+            return Unsupported(
+                node, f"{text} is called with its axis", f"write {text}({AXES.index(node.attr)})"
+            )
+        return Unsupported(
+            node, f"{text} is a function, and has no {node.attr}", f"call it: it is {text}({owner.arguments})"
+        )
     return Unsupported(node, str(error), foreign_help(node.attr) or suggest(node.attr, known))
 
 

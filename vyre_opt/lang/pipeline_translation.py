@@ -429,10 +429,14 @@ class _Translator:
         elif isinstance(callee, Kernel):
             if callee.grid is None:
                 name = self.source.text(node.func)
+                arguments = ", ".join(map(self.source.text, [*node.args, *(k.value for k in node.keywords)]))
+                names = [each.id for each in node.args if isinstance(each, ast.Name)]
+                outer = {argument.arg for argument in self.source.arguments}
+                length = next((n for n in names if n in outer), names[0] if names else "x")
                 raise Unsupported(
                     node,
                     f"{name} is launched over a grid",
-                    f"write {name}[vyre.ceil_div(n, {callee.workgroup[0]})](...)",
+                    f"write {name}[vyre.ceil_div(len({length}), {callee.workgroup[0]})]({arguments})",
                 )
             self._stage(node, callee, callee.grid)
         else:

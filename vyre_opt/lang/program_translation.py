@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.ops import AXES
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.program_warnings import ignored_breakpoints
 from ..ir.scopes import Scope
@@ -94,11 +95,8 @@ def translate_program(
     if diagnostics:
         raise DiagnosticError(diagnostics)
     if has_slices(program):
-        if workgroup not in (None, (1, 1, 1)):
-            message = f"{source.name} computes with slices, which a whole workgroup has: how many invocations that is, is chosen"
-            raise DiagnosticError([Diagnostic("error", message, loc, help="leave workgroup= out")])
-        if (diagnostic := _id_beside_slices(program)) is not None:
-            raise DiagnosticError([diagnostic])
+        if wrong := list(_lanes_beside_slices(source, program, workgroup)):
+            raise DiagnosticError(wrong)
         program.workgroup = (1, 1, 1)
     remove_held_asserts(program.body, emitter.index_checks)
     if for_debugger:
@@ -113,15 +111,42 @@ def translate_program(
     return module
 
 
-def _id_beside_slices(program: Program) -> Diagnostic | None:
-    """The error of a kernel that computes with slices, and asks which invocation it is: it says what all of a workgroup do."""
-    ids = ("local_id", "global_id", "lane_id", "subgroup_id")
-    op = next((op for op in program.walk() if op.name in ids), None)
-    if op is None:
-        return None
-    message = f"{program.name} computes with slices, which a whole workgroup has, so there is no {op.name}"
-    help = "write vyre.workgroup_id(0) for which workgroup it is, and all elements of one as slices: y[r, :] = x[r, :] * 2.0"
-    return Diagnostic("error", message, op.loc, help=help)
+def _lanes_beside_slices(
+    source: FunctionSource, program: Program, workgroup: Dim3 | None
+) -> Iterator[Diagnostic]:
+    """Errors of a kernel that computes with slices, and says how many invocations a workgroup has, or asks which one it is: it says
+    what all of a workgroup do."""
+    first = next(op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands)))
+    of_rows = next(
+        (
+            op.attrs["buffer"]
+            for op in program.walk()
+            if op.name in ("slice_load", "slice_store") and len(op.indices) > 1
+        ),
+        None,
+    )
+    launched = f"{program.name}[{'rows' if of_rows is None else f'len({of_rows})'}](...)"
+    has_slices = f"{program.name} computes with slices, which a whole workgroup has"
+    if workgroup not in (None, (1, 1, 1)):
+        keywords = [k for d in source.tree.decorator_list if isinstance(d, ast.Call) for k in d.keywords]
+        at = next((k for k in keywords if k.arg == "workgroup"), source.tree)
+        help = (
+            f"leave workgroup= out; a grid then counts rows or blocks, one a workgroup, as in {launched}; "
+            "or keep the invocations, and loop over the elements of a row"
+        )
+        message = f"{has_slices}: how many invocations that is, is chosen"
+        yield Diagnostic("error", message, source.location(at), help=help).note("a slice is here", first.loc)
+    op = next(
+        (op for op in program.walk() if op.name in ("local_id", "global_id", "lane_id", "subgroup_id")), None
+    )
+    if op is not None:
+        help = (
+            f"write vyre.workgroup_id({AXES.index(op.attrs['axis']) if 'axis' in op.attrs else 0}) for which workgroup it is, and all elements of one as "
+            f"slices: y[r, :] = x[r, :] * 2.0; the grid counts workgroups, as in {launched}"
+        )
+        yield Diagnostic("error", f"{has_slices}, so there is no {op.name}", op.loc, help=help).note(
+            "a slice is here", first.loc
+        )
 
 
 def check_decorated(function: Callable[..., Any], has_types: bool = True) -> None:
@@ -175,9 +200,39 @@ def annotated_arguments(t: Statements, has_quoted: bool = True) -> list[tuple[as
     return pairs
 
 
+def _type_for(t: Statements, argument: ast.arg) -> str:
+    """Remedy for an argument without a type, by how the function uses it."""
+    name, dimensions, is_read, is_written, is_array = argument.arg, 1, False, False, False
+    augmented = {id(n.target) for n in ast.walk(t.source.tree) if isinstance(n, ast.AugAssign)}
+    for node in ast.walk(t.source.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+            is_array = True
+            dimensions = len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else dimensions
+            is_written = is_written or isinstance(node.ctx, ast.Store)
+            is_read = is_read or isinstance(node.ctx, ast.Load) or id(node) in augmented
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and isinstance(node.args[0], ast.Name)
+            and node.args[0].id == name
+        ):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            is_array = is_array or called == "len" or called.startswith("atomic")
+            is_written = is_read = is_written or called.startswith("atomic")
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+            is_array = is_array or node.attr in ("shape", "size", "filled", "vec")
+    element = "f32" if dimensions == 1 else f"f32[{', '.join(':' * dimensions)}]"
+    if is_written:
+        kind = "ReadWrite" if is_read else "Write"
+        return f"write {name}: {kind}[{element}], an array that is {'read and written' if is_read else 'written'}, or another type than f32"
+    if is_array:
+        return f"write {name}: Read[{element}], an array that is read, or another type than f32"
+    return f"write {name}: f32 for a number, {name}: Read[f32] for an array that is read"
+
+
 def _annotation(t: Statements, argument: ast.arg) -> Any:
     if argument.annotation is None:
-        help = f"write {argument.arg}: f32 for a number, {argument.arg}: Read[f32] for an array that is read"
+        help = _type_for(t, argument)
         raise untyped(argument, t.source.function, help)
     node = argument.annotation
     if isinstance(node, ast.Constant) and isinstance(node.value, str):  # written in quotes
@@ -217,6 +272,12 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
             help = (
                 f"write {shown}[f32], with the type of its elements, or {shown}[f32[:, :]] for two dimensions"
             )
+        elif annotation in (str, bytes):
+            help = f"pass a number or a flag, {name}: u32 or {name}: bool; or leave it out, and choose by a constant outside of the kernel"
+        elif annotation in (list, tuple, dict, set):
+            help = f"write {name}: Read[f32] for an array, and pass np.array(...)"
+        elif annotation is complex:
+            help = f"a kernel has no complex numbers: take two, {name}_re: f32 and {name}_im: f32"
         elif any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:

@@ -8,12 +8,14 @@ y[r, :] = e / vyre.sum(e)
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from typing import TypeGuard
 
 from ..ir.formats import sum_type
 from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
+from .array_types import element_text
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
 from .expressions import Expressions, number_of_indices, size_of
@@ -21,6 +23,7 @@ from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import Unsupported
 
 __all__ = [
+    "MASK",
     "SliceExpressions",
     "is_slice_index",
     "load",
@@ -72,7 +75,19 @@ class SliceExpressions(Expressions):
         dtype = slice_type(type_of(binding)) if isinstance(binding, Value) else None
         if isinstance(binding, Value) and dtype is not None and dtype.element.is_int and view.lanes == 1:
             return binding
+        if dtype is not None and dtype.element.is_bool:
+            raise _mask(node, element_text(view.buffer), self.source.text(node))
         return super().index(node, binding, view, dimension)
+
+    def indices(self, node: ast.expr, view: BufferView) -> tuple[Value, ...]:
+        try:
+            return super().indices(node, view)
+        except Unsupported as error:
+            parts = node.elts if isinstance(node, ast.Tuple) else [node]
+            if error.message == MASK and error.node is parts[-1]:
+                row = ", ".join([*map(self.source.text, parts[:-1]), ":"])
+                error.help = _mask(parts[-1], f"{view.buffer.name}[{row}]", self.source.text(parts[-1])).help
+            raise
 
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
         dtype = slice_type(type_of(value))
@@ -180,6 +195,16 @@ def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Bind
             help = f"write vyre.sum({text}, axis={found.extents.index(1)}), a row of the same values"
         else:
             help = "give both the same extents"
+            parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+            ranges = [part for part in parts if isinstance(part, ast.Slice)]
+            if (
+                len(ranges) == len(found.extents)
+                and None not in found.extents
+                and all(r.lower is None for r in ranges)
+            ):
+                sizes = dict(zip(map(id, ranges), found.extents, strict=True))
+                box = ", ".join(f"0:{sizes[id(p)]}" if id(p) in sizes else t.source.text(p) for p in parts)
+                help = f"write {t.source.text(target.value)}[{box}] = {text}"
         raise Unsupported(
             node, f"{t.source.text(node)} is {found}, and {t.source.text(target)} takes {dtype}", help
         )
@@ -209,14 +234,81 @@ def _with_axis(t: Expressions, node: ast.Subscript, value: Value) -> Value:
     ]
     is_new_axis = sorted(kinds) == ["axis", "other"] and any(whole)
     if not is_new_axis or len(dtype.extents) != 1 or None in dtype.extents:
-        text = t.source.text(node.value)
-        raise Unsupported(
-            node,
-            f"{text} is a slice, {dtype}, and its elements are not to be had one by one",
-            f"one element is read from the array, x[r, i]; of a row of fixed extent, {text}[:, None] is a column; of an array x, x[i:i + 64] a block",
-        )
+        raise _no_elements(t, node, value, dtype, parts)
     row = t.emitter.value("slice_broadcast", (value,), DataType.slice((1, *dtype.extents), dtype.element))
     return row if kinds[0] == "axis" else transposed(t, node.value, row)
+
+
+def _no_elements(
+    t: Expressions, node: ast.Subscript, value: Value, dtype: DataType, parts: Sequence[ast.expr]
+) -> Unsupported:
+    """The error for an element, or some, of a slice."""
+    text, index = t.source.text(node.value), t.source.text(node.slice)
+    if len(parts) == 1 and isinstance(parts[0], (ast.Compare, ast.Name, ast.BinOp, ast.UnaryOp, ast.BoolOp)):
+        mask = t.expression(parts[0])
+        if (
+            isinstance(mask, Value)
+            and (flags := slice_type(type_of(mask))) is not None
+            and flags.element.is_bool
+        ):
+            return _mask(node, text, index)
+    is_made = _is_made(t, node.value)
+    message = f"{text} is a slice, {dtype}, and its elements are not to be had one by one"
+    if is_made and None not in dtype.extents:
+        size = dtype.extents[0] if len(dtype.extents) == 1 else dtype.extents
+        return Unsupported(
+            node,
+            message,
+            f"an array with elements is {text} = vyre.local({dtype.element}, {size}), each invocation's own",
+        )
+    loaded = value.owner.loc if isinstance(value.owner, Op) and value.owner.name == "slice_load" else None
+    if loaded is not None and len(parts) == 1 and not isinstance(parts[0], ast.Slice):
+        row = loaded.source.text[loaded.start : loaded.end]
+        if row.endswith(":]") and row.count(":") == 1:
+            return Unsupported(node, message, f"read it from the array: {row[:-2]}{index}]")
+        if row.count(":") == 1 and "[" in row:
+            array, _, first = row[:-1].partition("[")
+            *before, block = first.split(", ")
+            begin = block.partition(":")[0].strip()
+            at = index if begin in ("", "0") else f"{begin} + {index}"
+            return Unsupported(node, message, f"read it from the array: {array}[{', '.join([*before, at])}]")
+    if any(isinstance(part, ast.Slice) for part in parts):
+        return Unsupported(
+            node,
+            message,
+            f"load the part that is meant as a slice of its own, x[r, 0:32] of an array x; of a row of fixed extent, {text}[:, None] is a column",
+        )
+    help = f"choose it by vyre.sum(vyre.where(vyre.arange(len({text})) == {index}, {text}, 0)), or read it from the array, x[r, {index}]"
+    if len(dtype.extents) > 1:
+        help = f"one element is read from the array, x[r, {index}]"
+    return Unsupported(node, message, help)
+
+
+def _is_made(t: Expressions, node: ast.expr) -> bool:
+    """Whether a name is of `vyre.zeros` or its like, from its first assignment on."""
+    values = [
+        n.value
+        for n in ast.walk(t.source.tree)
+        if isinstance(n, ast.Assign)
+        and any(
+            ast.dump(each) == ast.dump(ast.Name(getattr(node, "id", ""), ast.Store())) for each in n.targets
+        )
+    ]
+    return (
+        bool(values)
+        and isinstance(values[0], ast.Call)
+        and isinstance(values[0].func, ast.Attribute)
+        and values[0].func.attr in ("zeros", "full")
+    )
+
+
+MASK = "a mask chooses no elements: a slice keeps its extent"
+
+
+def _mask(node: ast.expr, text: str, mask: str) -> Unsupported:
+    """The error for a slice of bools in the place of an index."""
+    help = f"write vyre.where({mask}, {text}, 0), whose other elements are 0, and count those that hold by vyre.sum(u32({mask}))"
+    return Unsupported(node, MASK, help)
 
 
 def transposed(t: Expressions, node: ast.expr, value: Value) -> Value:
@@ -245,9 +337,16 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
         types.append(dtype)
     left, right = types
     if left.extents[1] != right.extents[0]:
-        raise Unsupported(node, f"@ takes M x K and K x N, not {left} and {right}")
+        of_left, of_right = map(t.source.text, nodes)
+        help = f"give {of_right} the {left.extents[1]} rows that {of_left} has columns"
+        if left.extents[1] == right.extents[1]:
+            help += f", or write {of_left} @ {of_right}.T"
+        raise Unsupported(node, f"@ takes M x K and K x N, not {left} and {right}", help)
     if left.element is not right.element:
-        raise Unsupported(node, f"@ takes blocks of one type, not {left.element} and {right.element}")
+        wide = left.element if (left.bits or 0) >= (right.bits or 0) else right.element
+        narrow = nodes[0] if wide is right.element else nodes[1]
+        help = f"write {wide}({t.source.text(narrow)})"
+        raise Unsupported(node, f"@ takes blocks of one type, not {left.element} and {right.element}", help)
     try:
         result = DataType.slice((left.extents[0], right.extents[1]), sum_type(left.element))
     except TypeNameError as error:
@@ -322,7 +421,7 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
             indices.append(t.index(part, t.expression(part), view, dimension))
             continue
         if part.step is not None:
-            raise Unsupported(part.step, "a slice of a kernel has no step", "write a loop over the elements")
+            raise Unsupported(part.step, "a slice of a kernel has no step", _with_step(t, node, view, part))
         lower = ast.copy_location(ast.Constant(0), node) if part.lower is None else part.lower
         begin = t.expression(lower)
         if view.fill is not None and isinstance(begin, Static) and type(begin.value) is int:
@@ -330,30 +429,97 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
             indices.append(t.emitter.adapted(begin, DataType.I32 if begin.value < 0 else DataType.U32, lower))
         else:
             indices.append(t.index(lower, begin, view, dimension))
-        extents.append(None if part.upper is None else _extent(t, lower, part.upper))
+        extents.append(None if part.upper is None else _extent(t, node, lower, part.upper))
     try:
         return indices, DataType.slice(extents, buffer.dtype)
     except TypeNameError as error:
         raise Unsupported(node, str(error)) from None
 
 
-def _extent(t: Expressions, lower: ast.expr, upper: ast.expr) -> int:
+def _with_step(t: Expressions, node: ast.Subscript, view: BufferView, part: ast.Slice) -> str:
+    """Remedy for `x[r, ::2]`: the elements at indices, which are loaded; a store has none at indices, and goes by lanes."""
+    assert part.step is not None
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    array, step = t.source.text(node.value), t.source.text(part.step)
+    begin = (
+        "" if part.lower is None or t.source.text(part.lower) == "0" else f"{t.source.text(part.lower)} + "
+    )
+    if step in ("1", "None"):
+        bounds = [each and t.source.text(each) for each in (part.lower, part.upper)]
+        index = f"{bounds[0] or ''}:{bounds[1] or ''}"
+        return f"leave it out: {array}[{', '.join(index if p is part else t.source.text(p) for p in parts)}]"
+    if isinstance(node.ctx, ast.Store):
+        index = f"{begin}{step} * vyre.global_id(0)"
+        element = ", ".join(index if each is part else t.source.text(each) for each in parts)
+        return f"write a program with an invocation for each element, @vyre.program(workgroup=64), and in it {array}[{element}] = ..."
+    length = f"len({array})" if view.buffer.dimensions == 1 else f"{array}.shape[{parts.index(part)}]"
+    upper = length if part.upper is None else t.source.text(part.upper)
+    if step.startswith("-"):
+        stride = step[1:]
+        last = f"{length} - 1" if part.lower is None else t.source.text(part.lower)
+        count = f"{last} + 1" if part.upper is None else f"{last} - {upper}"
+        if part.lower is None and part.upper is None:
+            count = length
+        index = f"{last} - {'' if stride == '1' else f'{stride} * '}vyre.arange({_quotient(count, stride)})"
+    else:
+        count = f"{upper} - {t.source.text(part.lower)}" if begin and part.lower is not None else upper
+        index = f"{begin}{step} * vyre.arange({_quotient(count, step)})"
+    element = ", ".join(index if each is part else t.source.text(each) for each in parts)
+    return f"write {array}[{element}], the elements at these indices"
+
+
+def _quotient(count: str, step: str) -> str:
+    """Text of the number of elements of a slice with a step."""
+    if re.fullmatch(r"\d+( [-+] \d+)?", count):
+        count = str(sum(int(each) for each in count.replace(" - ", " -").replace(" + ", " ").split()))
+    if count.isdigit() and step.isdigit():
+        return str(-(-int(count) // int(step)))
+    return count if step == "1" else f"vyre.ceil_div({count}, {step})"
+
+
+_RAGGED = "the extent of a block is known when the kernel is translated; this is computed while it runs"
+
+
+def _of_any_extent(t: Expressions, node: ast.Subscript, lower: ast.expr, upper: ast.expr) -> str:
+    """Remedies for a block from one computed index to another: none reads more than it should."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    array = t.source.text(node.value)
+    begin, end = (
+        "0" if lower is None or isinstance(lower, ast.Constant) else t.source.text(lower),
+        t.source.text(upper),
+    )
+    counts = end if begin == "0" else f"{begin}, {end}"
+
+    def element(index: str) -> str:
+        return f"{array}[{', '.join(index if isinstance(p, ast.Slice) else t.source.text(p) for p in parts)}]"
+
+    if sum(isinstance(p, ast.Slice) for p in parts) > 1:
+        return "give the block a fixed extent, and choose its elements by vyre.where; or loop over its rows"
+    if isinstance(node.ctx, ast.Store):
+        return f"write a loop: for k in range({counts}): {element('k')} = ..."
+    index = "vyre.arange(64)" if begin == "0" else f"{begin} + vyre.arange(64)"
+    block = f"{array.partition('.filled(')[0]}.filled(0)[{', '.join(f'{begin}:{begin} + 64'.replace('0:0 + 64', '0:64') if isinstance(p, ast.Slice) else t.source.text(p) for p in parts)}]"
+    return (
+        f"write a loop: for k in range({counts}): total += {element('k')}; or, for 64 elements at most, "
+        f"block = {block}, and vyre.where({index} < {end}, block, 0) has 0 beyond the end"
+    )
+
+
+def _extent(t: Expressions, node: ast.Subscript, lower: ast.expr, upper: ast.expr) -> int:
     """Extent of `i:i + 64` or `16:32`."""
     if (
         isinstance(upper, ast.BinOp)
         and isinstance(upper.op, ast.Add)
         and ast.dump(upper.left) == ast.dump(lower)
     ):
-        extent = t.static(upper.right, "the extent of a block")
+        size = t.expression(upper.right)
+        if not isinstance(size, Static):
+            raise Unsupported(upper.right, _RAGGED, _of_any_extent(t, node, lower, upper))
+        extent = size.value
     else:
         ends = [t.expression(each) for each in (lower, upper)]
         if not all(isinstance(end, Static) for end in ends):
-            begin = "0" if isinstance(lower, ast.Constant) else t.source.text(lower)
-            raise Unsupported(
-                upper,
-                "the extent of a block is known when the kernel is translated; this is computed while it runs",
-                f"write {'0:64' if begin == '0' else f'{begin}:{begin} + 64'}, or leave the end out for all that is left",
-            )
+            raise Unsupported(upper, _RAGGED, _of_any_extent(t, node, lower, upper))
         extent = ends[1].value - ends[0].value  # type: ignore[union-attr]
     if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
         raise Unsupported(upper, f"a block has a whole number of elements, from 1 on, not {extent!r}")

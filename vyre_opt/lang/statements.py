@@ -55,6 +55,7 @@ from .flow import (
     updated,
 )
 from .foreign_words import type_meant
+from .further_errors import further_errors
 from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
@@ -85,7 +86,12 @@ class Statements(slices.SliceExpressions):
                 if self.statement(statement, statements[index + 1 :]):
                     return
             except (Unsupported, RecursionError) as error:
-                self.report(error if isinstance(error, Unsupported) else Unsupported(statement, *TOO_DEEP))
+                if isinstance(error, RecursionError):
+                    error = Unsupported(statement, *TOO_DEEP)
+                self.report(error)
+                if error.message:
+                    for further in further_errors(self, statement, error):
+                        self.report(further)
                 for name in _stored(statement):
                     self.env[name] = Unbound("")
             if any(isinstance(flag, Static) and flag.value for flag in self._flags()):
@@ -306,10 +312,24 @@ class Statements(slices.SliceExpressions):
             return
         if isinstance(base, BufferView):
             self.check_access(target, base, "written")
-            self._store(base, self.indices(target.slice, base), binding, node)
+            try:
+                indices = self.indices(target.slice, base)
+            except Unsupported as error:
+                if error.message == slices.MASK:
+                    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+                    row = f"{self.source.text(target.value)}[{', '.join([*map(self.source.text, parts[:-1]), ':'])}]"
+                    mask, new = self.source.text(parts[-1]), self.source.text(node)
+                    error.help = f"write {row} = vyre.where({mask}, {new}, {row})"
+                raise
+            self._store(base, indices, binding, node)
             return
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(target.value, ast.Name) or not isinstance(dtype, DataType) or not dtype.is_vec:
+            if (
+                isinstance(base, Value)
+                and (wrong := self.number_subscripted(target, base, "Write")) is not None
+            ):
+                raise wrong
             help = "assign the whole to a name"
             if dtype is not None and slices.slice_type(dtype) is not None:
                 name, at, new = map(self.source.text, (target.value, target.slice, node))
@@ -350,9 +370,14 @@ class Statements(slices.SliceExpressions):
         """`tile = vyre.shared(f32, 256)`; in a function each call has memory of its own, so none waits for another."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
-        if isinstance(node.func, ast.Attribute) and isinstance(self.owner(node.func), (BufferView, Value)):
-            return None  # x.vec(4), x[i].to(f32)
-        function = self.expression(node.func)
+        try:
+            if isinstance(node.func, ast.Attribute) and isinstance(
+                self.owner(node.func), (BufferView, Value)
+            ):
+                return None  # x.vec(4), x[i].to(f32)
+            function = self.expression(node.func)
+        except Unsupported:
+            return None  # which the call itself reports
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):

@@ -17,6 +17,7 @@ from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
 from ..op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
+from .foreign_grids import with_functions
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
 
@@ -130,22 +131,52 @@ _OPERATION = re.compile(
 _RESULT = re.compile(r"\s*(?P<name>%[\w.$]+)\s*=(?!=)\s*", re.ASCII)
 
 
+_GRID_PARENTHESES = re.compile(r"(?<![\w$])\((?P<inner>[^()]*(?:\([^()]*\)[^()]*)*)\)", re.ASCII)
 _EXTENT = r"\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|@[\w.$]+|\d+"
 _GRID_OPERATION = re.compile(rf"(?P<a>{_EXTENT})\s*(?P<at>//|[-+*/])\s*(?P<b>{_EXTENT})", re.ASCII)
 _GRID_FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "div"}
 
 
 def _grid_operation(statement: Statement) -> Advice | None:
-    """An operator in a grid or a size, `grid(len(@x) / 64)`, where functions stand."""
-    begin = re.search(r"\bgrid\s*\(|\[", statement.line, re.ASCII)
-    match = _GRID_OPERATION.search(statement.line, begin.end()) if begin is not None else None
-    if match is None or statement.context not in ("stage", "flag"):
+    """An operator in a grid or a size, `grid(len(@x) / 64)`, where functions stand: the whole expression is written with these."""
+    begin = re.search(r"\b(?P<grid>grid)\s*\(|\[", statement.line, re.ASCII)
+    if begin is None or statement.context not in ("stage", "flag"):
         return None
+    end = _closing(statement.line, begin.end() - 1)
+    inside = statement.line[begin.end() : end]
+    operator = re.search(r"//|[-+*/%]|<<|>>", inside)
+    match = _GRID_OPERATION.search(statement.line, begin.end(), end)
+    if operator is None and _GRID_PARENTHESES.match(inside.strip()) is None:
+        return None
+    written = with_functions(inside, statement.buffers)
+    if written is None and match is None:
+        return None
+    at = match.span("at") if match is not None else (begin.end(), end)
+    if match is None and operator is not None:
+        at = (begin.end() + operator.start(), begin.end() + operator.end())
+    sign = statement.line[slice(*at)]
+    message = (
+        f"{sign} is no operator here; grids have functions"
+        if operator
+        else "an extent stands without parentheses of its own"
+    )
+    if written is not None:
+        whole = f"grid({written})" if begin["grid"] else f"[{written}]"
+        up = re.sub(r"^(grid\(|\[)div\(", r"\1ceil_div(", whole)
+        return statement.at(*at, message, f"write {whole}{f', or {up}, which rounds up' * (up != whole)}")
+    assert match is not None
     a, b = (f"len({each})" if each[1:] in statement.buffers else each for each in match.group("a", "b"))
-    name = _GRID_FUNCTIONS[match["at"]]
-    more = f", or ceil_div({a}, {b}), which rounds up" if name == "div" else ""
-    message = f"{match['at']} is no operator here; grids have functions"
-    return statement.at(*match.span("at"), message, f"write {name}({a}, {b}){more}")
+    return statement.at(*at, message, f"write {_GRID_FUNCTIONS[match['at']]}({a}, {b})")
+
+
+def _closing(line: str, opening: int) -> int:
+    """The offset of the bracket that closes another one; the end of the line where none does."""
+    depth = 0
+    for offset in range(opening, len(line)):
+        depth += (line[offset] in "([") - (line[offset] in ")]")
+        if not depth:
+            return offset
+    return len(line)
 
 
 def _operation(statement: Statement) -> Advice | None:
@@ -218,7 +249,8 @@ def _sign(statement: Statement) -> Advice | None:
 
 
 _C_LOOP = re.compile(
-    r"\s*for\s*(?P<at>\()(?:[\w:]+\s+)*(?P<i>\w+)\s*=\s*(?P<low>\w+)\s*;\s*\w+\s*<=?\s*(?P<high>[\w.]+)",
+    r"\s*for\s*(?P<at>\()(?:[\w:]+\s+)*%?(?P<i>\w+)\s*=\s*%?(?P<low>[\w.]+)\s*[;,]?\s*%?\w+\s*(?P<sign><=?|!=)\s*%?(?P<high>[\w.]+)"
+    r"(?:\s*[;,]?\s*(?:%?\w+\s*(?:\+=|=\s*%?\w+\s*\+)\s*%?(?P<step>[\w.]+))?)?",
     re.ASCII,
 )
 _PYTHON_LOOP = re.compile(
@@ -234,7 +266,13 @@ def _for(statement: Statement) -> Advice | None:
         return None
     low, high = match["low"] or "0", match["high"] or "256"
     bounds = [b if b.isdigit() else f"%{b.replace('.', '_')}" for b in (low, high)]
-    help = f"write for %{match['i']} = {bounds[0]} to {bounds[1]} step 1 {{"
+    step = match.groupdict().get("step") or "1"
+    step = step if step.isdigit() else f"%{step}"
+    if match.groupdict().get("sign") == "<=":
+        bounds[1] = str(int(high) + 1) if high.isdigit() else f"{bounds[1]}_end"
+    help = f"write for %{match['i']} = {bounds[0]} to {bounds[1]} step {step} {{"
+    if bounds[1].endswith("_end"):
+        help += f", behind {bounds[1]} = add %{high}, 1 : u32"
     return statement.at(*match.span("at"), "a for counts `= LOWER to UPPER step STEP`", help)
 
 
@@ -419,12 +457,15 @@ def _type(statement: Statement) -> Advice | None:
         return statement.at(*match.span("at"), "MLIR's vector is vec here", help)
     if match := re.search(rf"(?P<at>(?:memref|tensor)<(?P<shape>{_MLIR_BASE})[^>]*>)", line):
         sizes = re.findall(r"\?|\d+", match["shape"][: -len(match["element"])])
-        count = sizes[0] if len(sizes) == 1 else "?"
         element = _element(match["element"])
-        help = f"declare buffer @x : {element}[{count}] read binding(0), and write {element} behind an op"
-        return statement.at(
-            *match.span("at"), "a buffer is declared once, by name, and has one dimension", help
-        )
+        name = "memref" if match["at"].startswith("memref") else "tensor"
+        if statement.context == "flag" or re.match(r"\s*buffer\b", line):
+            help = f"write {element}[{', '.join(sizes) or '1'}]"
+            declared = re.search(r"buffer\s+(@[\w.$]+)", line)
+            whose = f"buffer {declared[1]}: " if declared is not None else ""
+            return statement.at(*match.span("at"), f"{whose}{match['at']} is a type of MLIR", help)
+        help = f"write {element} behind an op; the buffer is declared once, buffer @x : {element}[{', '.join(sizes) or '1'}] read binding(0)"
+        return statement.at(*match.span("at"), f"a {name} is no type of a value here", help)
     if match := re.search(r"(?P<at>![A-Za-z_][\w.]*)", line):
         row = lookup(match["at"].rpartition(".")[2].lstrip("!"), ("type",))
         help = f"write {row.here if row else 'u32, f32, bool, vec<4 x f32> or the like'}"

@@ -189,8 +189,9 @@ class OpActions(ConstantActions):
         word = parts[0].group() if parts else ""
         is_type = word in DataType.all_names() and SYNTAX[row.format].has_type
         help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
-        if help is None and "operand" in message:
-            help = f"write {SYNTAX[row.format].example.format(name=row.name, type='f32')}"
+        if help is None and ("operand" in message or message.startswith("needs its")):
+            example = SYNTAX[row.format].example.format(name=row.name, type="f32")
+            help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
