@@ -324,3 +324,32 @@ def test_a_join(name: str) -> None:
     refused = [finding.why for finding in found if finding.status == "refused"]
     assert bool(refused) == bool(why), refused
     assert not why or any(why in words for words in refused), refused
+
+
+TWO_INPUTS = """
+program @a workgroup(64) {
+  buffer @p : u32[256] read binding(0)
+  buffer @q : u32[256] read binding(1)
+  buffer @o : u32[256] write binding(2)
+  %i = global_id x
+  %u = load @p[%i]
+  %v = load @q[%i]
+  %w = sub %u, %v : u32
+  store %w, @o[%i]
+}
+
+pipeline @m {
+  INPUTS
+  buffer @t : u32[256]
+  buffer @y : u32[256] write live_out
+  launch @a grid(4) (@x, @z, @t)
+  launch @a grid(4) (@t, @z, @y)
+}
+"""
+INPUTS = "  buffer @x : u32[256] read\n", "  buffer @z : u32[256] read\n"
+
+
+def test_calls_pass_buffers_in_the_order_of_their_declarations() -> None:
+    before, after = (TWO_INPUTS.replace("  INPUTS\n", "".join(each)) for each in (INPUTS, INPUTS[::-1]))
+    status, words = said(before, after, [{"claim": "same", "pipeline": "m"}])
+    assert (status, "in another order" in words) == ("refused", True), words

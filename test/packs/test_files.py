@@ -276,19 +276,36 @@ def check(written, optimised, certificate):
 
 
 def test_the_tool_has_certificates_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whatever checker is there, on the texts that a certificate names."""
+    """By whatever checker is there, on the texts of its function and no others."""
     (tmp_path / "stand_in_checker.py").write_text(CHECKER)
     monkeypatch.syspath_prepend(str(tmp_path))
-    about = {"written": "a", "optimised": "b"}
-    parts = [Part("a", "text", b"one"), Part("b", "text", b"two"), Part("c", "certificate", b"onetwo", about)]
-    (tmp_path / "right").write_bytes(pack_bytes(parts, {}))
-    (tmp_path / "wrong").write_bytes(pack_bytes([*parts, Part("d", "certificate", b"one", about)], {}))
-    (tmp_path / "lost").write_bytes(pack_bytes([parts[0], parts[2]], {}))
+
+    def parts(name: str, written: bytes, certificate: bytes) -> list[Part]:
+        return [
+            Part(f"functions/{name}", "function", b"{}"),
+            Part(f"texts/{name}", "text", written),
+            Part(f"optimised/{name}", "text", b"two"),
+            Part(f"certificates/{name}", "certificate", certificate),
+        ]
+
+    right = parts("c", b"one", b"onetwo")
+    # the certificate of another function, with the texts of its own
+    wrong = [*right, *parts("d", b"three", b"onetwo"), Part("functions/e", "function", b"{}")]
+    (tmp_path / "right").write_bytes(pack_bytes(right, {}))
+    (tmp_path / "wrong").write_bytes(pack_bytes(wrong, {}))
+    (tmp_path / "lost").write_bytes(pack_bytes([right[0], right[1], right[3]], {}))
+    (tmp_path / "stranger").write_bytes(pack_bytes([*right, Part("x", "certificate", b"onetwo")], {}))
     monkeypatch.setattr("vyre_opt.cli.pack.CHECKER", "stand_in_checker")
     assert call_pack("verify", tmp_path / "right").stdout.splitlines()[-1] == "c: of onetwo"
-    wrong = call_pack("verify", tmp_path / "wrong")
-    assert (wrong.returncode, wrong.stdout.splitlines()[-2:]) == (1, ["c: of onetwo", "d: of one"])
-    assert "there is no part b" in call_pack("verify", tmp_path / "lost").stderr
+    ran = call_pack("verify", tmp_path / "wrong")
+    assert ran.stdout.splitlines()[-3:] == [
+        "c: of onetwo",
+        "d: of onetwo",
+        "e: trusted only: it has no certificate",
+    ]
+    assert ran.returncode == 1
+    assert "there is no part optimised/c" in call_pack("verify", tmp_path / "lost").stderr
+    assert "x: a certificate of no function" in call_pack("verify", tmp_path / "stranger").stderr
     monkeypatch.setattr("vyre_opt.cli.pack.CHECKER", "no_checker")
     missing = call_pack("verify", tmp_path / "right")
     assert (missing.returncode, "has no no_checker" in missing.stderr) == (1, True)

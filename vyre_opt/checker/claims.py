@@ -516,6 +516,13 @@ def check_pipelines(
     gone = [b for b in old.buffers.values() if b.name not in new.buffers]
     if any(not b.is_transient or _names(new.text, b.name) for b in gone):
         raise Mismatch(f"pipeline @{name} lacks buffers that callers see")
+    if _seen(old) != _seen(new):
+        raise Mismatch(f"pipeline @{name} declares the buffers that callers see in another order")
+
+
+def _seen(pipeline: Pipeline) -> list[str]:
+    """Buffers that callers see, in the order in which calls pass them."""
+    return [buffer.name for buffer in pipeline.buffers.values() if not buffer.is_transient]
 
 
 def _shown(lengths: _Lengths, stage: Stage) -> tuple[int | str, ...]:

@@ -89,27 +89,34 @@ def list_parts(file: str) -> int:
 )
 @_told
 def verify(file: str, trusted: tuple[str, ...]) -> int:
-    """Check every byte of FILE, whom it is by, and the certificates of what passes did."""
+    """Check every byte of FILE, whom it is by, and the certificate of each function."""
     pack = _read(file)
     pack.check()
     if trusted:
         trust.check_trust(pack, trusted)
     whom = "trusted" if trusted else "by whoever wrote it: no --trusted is given"
     errors.write_stdout(f"{file}: {len(pack.names())} parts are whole; {whom}\ndigest {pack.digest}\n")
-    refused = [_is_refused(pack, name) for name in pack.names("certificate")]  # all are shown
+    functions = [name.partition("/")[2] for name in pack.names("function")]
+    refused = [_is_refused(pack, name) for name in functions]  # all are shown
+    strangers = [c for c in pack.names("certificate") if c.removeprefix("certificates/") not in functions]
+    if strangers:
+        raise errors.ToolError(f"{file}: {', '.join(strangers)}: a certificate of no function of the pack")
     return int(any(refused))
 
 
-def _is_refused(pack: Pack, name: str) -> bool:
-    """Show what a certificate proves; whether the checker refuses it."""
+def _is_refused(pack: Pack, function: str) -> bool:
+    """Show what the certificate of a function proves of its two texts; whether the checker refuses it."""
+    name = f"certificates/{function}"
+    if name not in pack:
+        errors.write_stdout(f"{function}: trusted only: it has no certificate\n")
+        return False
     if find_module(CHECKER) is None:
         raise errors.ToolError(
             f"{pack.name}: {name} is not checked, since this installation has no {CHECKER}"
         )
-    about = pack.about_part(name)
-    texts = [pack.read(str(about.get(which))).decode() for which in ("written", "optimised")]
+    texts = [pack.read(f"{which}/{function}").decode() for which in ("texts", "optimised")]
     report = import_module(CHECKER).check(*texts, pack.read(name).decode())
-    errors.write_stdout("".join(f"{name}: {line}\n" for line in report.summary().splitlines()))
+    errors.write_stdout("".join(f"{function}: {line}\n" for line in report.summary().splitlines()))
     return bool(report.is_refused)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .format import Pack, PackError, Part, pack_bytes
 
@@ -25,8 +26,10 @@ def differences(one: Pack, other: Pack) -> list[str]:
 def merged(packs: Sequence[Pack]) -> bytes:
     """The file of the parts of all packs.  Raises PackError where two have different parts of one name, or were made differently."""
     parts: dict[str, Part] = {}
+    about: dict[str, Any] = {}
     for pack in packs:
-        if pack.about != packs[0].about:
+        # a pack of kernels and one of a compile cache have other keys
+        if any(about.setdefault(key, value) != value for key, value in pack.about.items()):
             raise PackError(
                 f"{pack.name} was made by another version than {packs[0].name}; pack their kernels anew"
             )
@@ -34,4 +37,4 @@ def merged(packs: Sequence[Pack]) -> bytes:
             known = parts.setdefault(part.name, part)
             if (known.kind, known.content, known.about) != (part.kind, part.content, part.about):
                 raise PackError(f"{pack.name}: the part {part.name} differs from that of another pack")
-    return pack_bytes(parts.values(), packs[0].about)
+    return pack_bytes(parts.values(), about)

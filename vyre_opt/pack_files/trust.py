@@ -23,7 +23,7 @@ def check_trust(pack: Pack, trusted: Trusted) -> None:
     """Raises PackError unless the pack has one of the digests, or a valid signature by one of the keys `ed25519:...`."""
     accepted = [trusted] if isinstance(trusted, str) else list(trusted)
     for each in accepted:
-        if not _is_hex(each.removeprefix(KEY_PREFIX)):
+        if not isinstance(each, str) or not _is_hex(each.removeprefix(KEY_PREFIX)):
             raise PackError(
                 f"trusted= has digests of 64 hexadecimal digits, and keys {KEY_PREFIX}..., not {each!r}"
             )

@@ -1,4 +1,7 @@
-"""Changes of passes to a function, as parts of a pack: their remarks, and a certificate that `vyre-pack verify` checks again."""
+"""Changes of passes to a function, as parts of a pack: the texts before and after, remarks, and a certificate.
+
+`vyre-pack verify` checks the certificate again, of these two texts and no others.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from ..ir.program import Module
 from ..pack_files.format import Part, canonical
 from ..passes.manager import PassManager
 from ..rewriting.cloning import copy_module
+from ..syntax.printer import print_program
 from ..worker import find_module, import_module
 
 __all__ = ["decision_parts"]
@@ -18,7 +22,7 @@ CERTIFICATES = "vyre_opt.certificates"
 
 
 def decision_parts(name: str, module: Module, passes: Passes) -> list[Part]:
-    """The remarks of passes on a function, and the certificate, with the two texts that it is of."""
+    """Texts of a function as written and after passes, in the generic form; remarks of the passes, and a certificate."""
     copy = copy_module(module)
     manager = PassManager(passes or (), target="cpu", verify_each=False)
     writer: Any = None
@@ -34,13 +38,11 @@ def decision_parts(name: str, module: Module, passes: Passes) -> list[Part]:
         }
         for remark in manager.run(copy).remarks
     ]
-    parts = [Part(f"remarks/{name}", "remarks", canonical(remarks))]
-    if writer is not None and writer.texts:
-        certificate = writer.certificate(copy)
-        of = {"optimised": f"certificates/{name}/optimised", "written": f"certificates/{name}/written"}
-        parts += [
-            Part(f"certificates/{name}", "certificate", certificate.encode(), of),
-            Part(of["written"], "text", writer.written.encode()),
-            Part(of["optimised"], "text", writer.optimised.encode()),
-        ]
+    parts = [
+        Part(f"texts/{name}", "text", print_program(module, generic=True).encode()),
+        Part(f"optimised/{name}", "text", print_program(copy, generic=True).encode()),
+        Part(f"remarks/{name}", "remarks", canonical(remarks)),
+    ]
+    if writer is not None:
+        parts.append(Part(f"certificates/{name}", "certificate", writer.certificate(copy).encode()))
     return parts

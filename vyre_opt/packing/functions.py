@@ -72,8 +72,6 @@ class FunctionPacker:
             raise BadInputs(f"{name} cannot be packed: {error}") from None
         row |= {**call, "extents": _open_extents(executable.signature.buffers), "name": name}
         self._put(Part(f"functions/{name}", "function", canonical(row)))
-        self._put(Part(f"texts/{name}", "text", str(module).encode()))
-        self._put(Part(f"optimised/{name}", "text", str(executable.module).encode()))
         for part in decision_parts(name, module, passes):
             self._put(part)
 
