@@ -64,7 +64,10 @@ def _patterns_of(record: Any) -> tuple[Patterns, bool, str | None, bool]:
     encoding, caseless, strict = record["encoding"], record["caseless"], record["strict"]
     if (encoding is not None and encoding not in ENCODINGS) or not isinstance(caseless and strict, bool):
         raise ValueError("its options are none")
-    contents = [text.encode("latin-1") for text in record["patterns"]]
+    patterns = record["patterns"]
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        raise ValueError("its patterns are not a list of texts")
+    contents = [text.encode("latin-1") for text in patterns]
     expressions = {}
     for number, flags, is_text, is_of_re, bounds in record["expressions"]:
         if not isinstance(flags, int) or not 0 <= number < len(contents):
