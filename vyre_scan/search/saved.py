@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from os import PathLike
 from pathlib import Path
@@ -16,6 +17,8 @@ __all__ = ["read_patterns_file", "write_patterns"]
 
 FORMAT = "vyre-scan patterns 1"
 MOST_BYTES = 1 << 30
+FLAGS = int(re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
+"""Flags of `re` that an expression may have; others make it warn, or print."""
 
 
 def write_patterns(
@@ -70,7 +73,7 @@ def _patterns_of(record: Any) -> tuple[Patterns, bool, str | None, bool]:
     contents = [text.encode("latin-1") for text in patterns]
     expressions = {}
     for number, flags, is_text, is_of_re, bounds in record["expressions"]:
-        if not isinstance(flags, int) or not 0 <= number < len(contents):
+        if not isinstance(flags, int) or flags & ~FLAGS or not 0 <= number < len(contents):
             raise ValueError("an expression has a number and flags")
         if bounds not in BOUNDS:
             raise ValueError(f"there are no bounds {bounds!r}")
