@@ -127,6 +127,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (ROWS, "z[r, :] = vyre.where(row < 1.0 or not row < 6.0, row, 0.0)", "row < 1.0", "write (row < 1.0) | (row >= 6.0)",
      "z[r, :] = vyre.where((row < 1.0) | (row >= 6.0), row, 0.0)"),
     (ROWS, "z[r, :] = vyre.where(not row < 6.0, row, 0.0)", "row < 6.0", "write row >= 6.0", "z[r, :] = vyre.where(row >= 6.0, row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(not (row > 1.0 and row < 6.0), row, 0.0)", "row > 1.0", "write ~((row > 1.0) & (row < 6.0))",
+     "z[r, :] = vyre.where(~((row > 1.0) & (row < 6.0)), row, 0.0)"),
     (ROWS, "z[r, :] = vyre.where(1.0 < row < 6.0, row, 0.0)", "1.0 < row < 6.0", "write (1.0 < row) & (row < 6.0)",
      "z[r, :] = vyre.where((1.0 < row) & (row < 6.0), row, 0.0)"),
     (ROWS, "z[r, :] = vyre.where(row > 1.0 & row < 6.0, row, 0.0)", "1.0 & row", "write (row > 1.0) & (row < 6.0)",

@@ -123,24 +123,24 @@ class SliceExpressions(Expressions):
         return super().as_condition(binding, node)
 
     def visit_boolop(self, node: ast.BoolOp) -> Binding:
-        with self._element_by_element(node, node.values):
+        with self._element_by_element(node):
             return super().visit_boolop(node)
 
     def visit_unaryop(self, node: ast.UnaryOp) -> Binding:
-        with self._element_by_element(node, [node.operand]):
+        with self._element_by_element(node):
             return super().visit_unaryop(node)
 
     def visit_compare(self, node: ast.Compare) -> Binding:
-        with self._element_by_element(node, [node] if len(node.ops) > 1 else []):
+        with self._element_by_element(node):
             return super().visit_compare(node)
 
     @contextmanager
-    def _element_by_element(self, node: ast.expr, operands: Sequence[ast.expr]) -> Iterator[None]:
+    def _element_by_element(self, node: ast.expr) -> Iterator[None]:
         """An error that one of the operands is no single condition says how the node is written for each element."""
         try:
             yield
         except Unsupported as error:
-            if error.message == CONDITION and error.node in operands:
+            if error.message == CONDITION and error.node in _conditions(node):
                 error.help = f"write {_by_element(self.source, node)}"
             raise
 
@@ -307,9 +307,9 @@ def _element_in_array(value: Value, index: str) -> str | None:
     row = loaded.source.text[loaded.start : loaded.end] if loaded is not None else ""
     if row.endswith(":]") and row.count(":") == 1:
         return f"{row[:-2]}{index}]"
-    if row.count(":") != 1 or "[" not in row:
-        return None
     array, _, first = row[:-1].partition("[")
+    if row.count(":") != 1 or "(" in array:
+        return None
     *before, block = first.split(", ")
     begin = block.partition(":")[0].strip()
     at = index if begin in ("", "0") else f"{begin} + {index}"
@@ -352,6 +352,15 @@ def _is_made(t: Expressions, node: ast.expr) -> bool:
 
 
 CONDITION = "a condition is one bool, not one for each element"
+
+
+def _conditions(node: ast.expr) -> list[ast.expr]:
+    """The conditions that `and`, `or` and `not` join."""
+    if isinstance(node, ast.BoolOp):
+        return [leaf for each in node.values for leaf in _conditions(each)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _conditions(node.operand)
+    return [node]
 
 
 def _by_element(source: FunctionSource, node: ast.expr) -> str:
