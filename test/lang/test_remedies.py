@@ -122,6 +122,33 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "best = vyre.zeros(2, f32)\nfor k in range(3):\n    if x[k] > best[0]:\n        best[1] = x[k]\ny[i] = best[1]", "best[0]", "best = vyre.local(f32, 2)",
      "best = vyre.local(f32, 2)\nfor k in range(3):\n    if x[k] > best[0]:\n        best[1] = x[k]\ny[i] = best[1]"),
     (LANES, "y[i] = n[i]", "n[i]", "declare it n: Read[i32]", "y[i] = f32(n)"),
+    (ROWS, "z[r, :] = vyre.where(row > 1.0 and row < 6.0, row, 0.0)", "row > 1.0", "write (row > 1.0) & (row < 6.0)",
+     "z[r, :] = vyre.where((row > 1.0) & (row < 6.0), row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(row < 1.0 or not row < 6.0, row, 0.0)", "row < 1.0", "write (row < 1.0) | (row >= 6.0)",
+     "z[r, :] = vyre.where((row < 1.0) | (row >= 6.0), row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(not row < 6.0, row, 0.0)", "row < 6.0", "write row >= 6.0", "z[r, :] = vyre.where(row >= 6.0, row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(not (row > 1.0 and row < 6.0), row, 0.0)", "row > 1.0", "write ~((row > 1.0) & (row < 6.0))",
+     "z[r, :] = vyre.where(~((row > 1.0) & (row < 6.0)), row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(1.0 < row < 6.0, row, 0.0)", "1.0 < row < 6.0", "write (1.0 < row) & (row < 6.0)",
+     "z[r, :] = vyre.where((1.0 < row) & (row < 6.0), row, 0.0)"),
+    (ROWS, "z[r, :] = vyre.where(row > 1.0 & row < 6.0, row, 0.0)", "1.0 & row", "write (row > 1.0) & (row < 6.0)",
+     "z[r, :] = vyre.where((row > 1.0) & (row < 6.0), row, 0.0)"),
+    (ROWS, "t = 0.0\nfor v in m[r, :]:\n    t += v", "m[r, :]", "write vyre.sum(m[r, :]), or for i in range(m.shape[1]): v = m[r, i]",
+     "t = 0.0\nfor i in range(m.shape[1]):\n    v = m[r, i]\n    t += v\nz[r, 0] = t"),
+    (ROWS, "t = 0.0\nfor v in row:\n    t += v", "row", "write vyre.sum(row), or for i in range(m.shape[1]): v = m[r, i]", "z[r, 0] = vyre.sum(row)"),
+    (ROWS, "for j, v in enumerate(m[r, :]):\n    z[r, j] = v", "enumerate(m[r, :])", "write for j in range(m.shape[1]): v = m[r, j]",
+     "for j in range(m.shape[1]):\n    v = m[r, j]\n    z[r, j] = v"),
+    (LANES, "i, k = vyre.global_id()\ny[i] = m[i, k]", "i, k", "write i, k = vyre.global_id(1), vyre.global_id(0)",
+     "i, k = vyre.global_id(1), vyre.global_id(0)\ny[i] = m[i, k]"),
+    (LANES, "w[i] = 1 << 40", "1 << 40", "write a number from 0 to 4294967295, or declare w: Write[i64]", "w[i] = 1 << 31"),
+    (LANES, "tile = vyre.shared(f32, 64)\nk = vyre.local_id(0)\nif k >= len(x):\n    return\ntile[k] = x[k]\nvyre.barrier()\ny[i] = tile[k]",
+     "vyre.barrier", "do not return before vyre.barrier: write if k < len(x):",
+     "tile = vyre.shared(f32, 64)\nk = vyre.local_id(0)\nif k < len(x):\n    tile[k] = x[k]\nvyre.barrier()\nif k < len(x):\n    y[i] = tile[k]"),
+    (PIPELINE, "t = vyre.buffer(len(x))", "vyre.buffer(len(x))", "write vyre.buffer(f32, len(x))", "t = vyre.buffer(f32, len(x))\ndouble[1](x, t)\ndouble[1](t, y)"),
+    (LANES, "best = i\nfor j in range(8):\n    if x[j] > 3.0:\n        best = x[j]\ny[i] = f32(best)", "best = x[j]", "begin with best = f32(i)",
+     "best = f32(i)\nfor j in range(8):\n    if x[j] > 3.0:\n        best = x[j]\ny[i] = best"),
+    (LANES, "best = x[0]\nfor j in range(8):\n    best = i\ny[i] = best", "best = i", "convert what is assigned, best = f32(i)",
+     "best = x[0]\nfor j in range(8):\n    best = f32(i)\ny[i] = best"),
     (LANES, "n[i] = 1", "n[i]", "declare it n: Write[i32]", "y[i] = f32(n)"),
     (LANES, "y[vyre.global_id.x] = 1.0", "vyre.global_id.x", "write vyre.global_id(0)", "y[vyre.global_id(0)] = 1.0"),
     (LANES, "max = x[0]\ny[i] = max(max, x[1])", "max", "give a value another name, such as max_of_x", "max_of_x = x[0]\ny[i] = max(max_of_x, x[1])"),
@@ -191,6 +218,8 @@ WARNED: list[tuple[str, str, str, str]] = [
      "s = f32(0)\nfor j in range(8):\n    s += f32(b[j])\ny[0] = s"),
     ("s, j = 0, 0\nwhile j < 8:\n    if b[j] != 3:\n        s += b[j]\n    j += 1\ny[0] = f32(i32(s))", "[1]", "s adds up in u8, the type of its terms",
      "s, j = i32(0), 0\nwhile j < 8:\n    if b[j] != 3:\n        s += i32(b[j])\n    j += 1\ny[0] = f32(s)"),
+    ("v = y[0]\nif v == float('nan'):\n    y[0] = 1.0", "[1]", "help: write v != v", "v = y[0]\nif v != v:\n    y[0] = 1.0"),
+    ("if y[0] != np.nan:\n    y[0] = 1.0", "[1]", "always true: a NaN is equal to nothing", "if y[0] == y[0]:\n    y[0] = 1.0"),
 ]  # fmt: skip
 SILENT = [
     ("vyre.atomic_add(y, 0, 1.0)", "[2, 3]"),
@@ -266,7 +295,8 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
         (("2", x, y), "pass int(n)", (int("2"), x, y)),
         (
             (x, 2, y),
-            "an array (4) is not a number; pass the arguments in the order of the head",
+            "an array (4) is not a number; pass one number, such as n=2, in the order of the head or by its name; "
+            "for one of each element declare n: Read[i32] and write n[i]",
             (2, x, y),
         ),
         ((2, b"abc", y), "pass np.frombuffer(x, np.uint8)", (2, np.frombuffer(b"abc", np.uint8), y)),
@@ -284,7 +314,11 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
         ),
         ((2, x.astype(np.complex64), y), "pass x.real.copy() and x.imag.copy() as two arrays", (2, x, y)),
         ((2, None, y), "pass one, such as np.zeros(n, np.float32)", (2, x, y)),
-        ((2, x, frozen), "pass one of your own, such as np.array(x)", (2, x, np.array(frozen))),
+        (
+            (2, x, frozen),
+            "write y = np.array(y), pass that, and read the result there",
+            (2, x, np.array(frozen)),
+        ),
     ]
 
     def check(case: tuple[tuple[Any, ...], str, tuple[Any, ...]]) -> None:
@@ -295,5 +329,12 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
         kernel(*right)
 
     each(cases, check)
+    rows = module_of(
+        tmp_path, "@vyre.program\ndef kernel(z: Write[f32[:, 64]]):\n", "z[0, 0] = 1.0", "rows_called"
+    ).kernel
+    with pytest.raises(BadInputs, match=r"pass an array of 64 columns, or write f32\[:, :\] in the head"):
+        rows[3](np.zeros((3, 32), np.float32))
+    with pytest.raises(TypeError, match=r"such as kernel\[vyre\.ceil_div\(len\(y\), 8\)\]\(\.\.\.\)"):
+        module.kernel(2, x, y)
     with pytest.raises(BadInputs, match=r"convert it, x\.astype\('float32'\)"):
         vyre_opt.kernels.softmax(np.arange(4))

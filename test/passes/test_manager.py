@@ -153,8 +153,16 @@ def test_a_duplicate_is_an_error() -> None:
 
 
 def test_unknown_pass() -> None:
-    with pytest.raises(PassError, match=r"unknown pass decode_scan_fus; did you mean decode_scan_fuse\?"):
+    with pytest.raises(PassError, match=r"unknown pass decode-scan-fus; did you mean decode_scan_fuse\?"):
         PassManager("decode-scan-fus")
+
+
+def test_an_error_of_a_pipeline_ends_at_the_line_of_the_caller() -> None:
+    with pytest.raises(
+        PassError, match="unknown pass constant-folding; `constant-folding` is `fold` here"
+    ) as caught:
+        PassManager("cse,constant-folding")
+    assert [entry.path for entry in caught.traceback] == [Path(__file__)]
 
 
 def test_dashes_and_underscores_are_the_same() -> None:

@@ -80,7 +80,7 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
         )
     backend.check(operand, buffer, name)
     if is_written(buffer):
-        problem = _why_not_in_place(backend, operand)
+        problem = _why_not_in_place(backend, operand, buffer.name)
         if problem:
             raise BadInputs(f"{name} is written, but the array {problem}")
     return operand
@@ -96,18 +96,18 @@ def _conversion(array: Any, taken: Any, stored: np.dtype[Any]) -> str:
     return f".to(torch.{stored.name})" if is_torch(array) else f".astype(np.{stored.name})"
 
 
-def _why_not_in_place(backend: ArrayBackend, operand: Operand) -> str:
+def _why_not_in_place(backend: ArrayBackend, operand: Operand, name: str) -> str:
     """Why nothing can be written to an array where it is; "" if it can."""
     owner = operand.owner
     if not backend.on_gpu and not (hasattr(owner, "shape") and hasattr(owner, "dtype")):
         return f"is a {type(owner).__name__}; pass an array of NumPy or torch"
     if getattr(owner, "requires_grad", False):
-        return "requires a gradient; pass x.detach()"
+        return f"requires a gradient; pass {name}.detach()"
     if backend.on_gpu:
         return "" if operand.array is owner else NOT_CONTIGUOUS
     flags = getattr(owner, "flags", None)
     if flags is not None and not flags.writeable:
-        return "is read-only; pass one of your own, such as np.array(x), and read the result there"
+        return f"is read-only; write {name} = np.array({name}), pass that, and read the result there"
     if is_in_place(operand):
         return ""
     is_contiguous = owner.is_contiguous() if flags is None else flags.c_contiguous

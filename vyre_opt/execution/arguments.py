@@ -59,7 +59,13 @@ def _why(value: Any, param: Param, error: Exception) -> str:
     name, dtype = param.name, param.dtype
     if getattr(value, "ndim", 0):
         shown = " x ".join(map(str, value.shape))
-        return f"an array ({shown}) is not a number; pass the arguments in the order of the head, or by their names: {name}=..."
+        extents = f"[{', '.join(':' * value.ndim)}]" if value.ndim > 1 else ""
+        declared = f"{name}: Read[{dtype}{extents}]"
+        element = f"{name}[{', '.join('ijk'[: value.ndim])}]"
+        return (
+            f"an array ({shown}) is not a number; pass one number, such as {name}={2.0 if dtype.is_float else 2}, in the order of the "
+            f"head or by its name; for one of each element declare {declared} and write {element}"
+        )
     value = number_of(value)
     if isinstance(value, float) and dtype.is_int and value.is_integer():
         return f"{error}; pass int({name})"

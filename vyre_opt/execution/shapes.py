@@ -10,6 +10,7 @@ from typing import Any
 
 from ..ir.program import MAX_EXTENT, Buffer
 from ..ir.shapes import shapes_agree, show_shape
+from ..ir.spelling import VYRE
 from .dispatcher import BadInputs, OutputAlloc
 
 __all__ = [
@@ -125,6 +126,10 @@ def _kind(argument: Any) -> str:
 def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
     """Remedy for a flat array whose elements make up whole rows: a reshape."""
     name, more = buffer.name, buffer.dimensions - len(shape)
+    if not more and len(shape) == 2 and buffer.loc is not None and buffer.loc.source.spelling is not VYRE:
+        names = zip(buffer.shape, ("rows", "columns"), strict=True)
+        fixed = [f"{extent} {name}" for extent, name in names if extent is not None]
+        return f"; pass an array of {' and '.join(fixed)}, or write {buffer.dtype}[:, :] in the head"
     if len(shape) != 1:
         if more > 0:
             return f"; pass {name}.reshape({'1, ' * more}*{name}.shape)"

@@ -17,6 +17,7 @@ from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType, with_article
 from .constants import constant_of
+from .inference import AnyType
 
 __all__ = [
     "BREAK",
@@ -83,11 +84,13 @@ class LocalArray(tuple[Any, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """No value.  `reason`: why, for a message; `loc`: the place that it speaks of; `help`: what to write."""
+    """No value.  `reason`: why, for a message; `loc`: the place that it speaks of; `help`: what to write; `types`: those of values
+    that have none in common."""
 
     reason: str
     loc: Location | None = None
     help: str | None = None
+    types: tuple[AnyType, ...] = ()
 
 
 Binding = Static | Value | BufferView | Unbound | tuple[Any, ...]

@@ -231,7 +231,7 @@ def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) ->
     if element.is_int:
         low, high = arith.int_range(element)
         if not low <= value <= high:
-            help = None
+            help = f"write a number from {low} to {high}"
             if value < 0 == low:
                 help = f"{with_article(element)} is not below 0: count from the end with len, as in x[len(x) - 1], or convert to i32"
             raise Unsupported(node, f"{show_number(value)} does not fit in {element} ({low} to {high})", help)
@@ -239,13 +239,18 @@ def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) ->
         raise Unsupported(node, f"{show_number(value)} does not fit in {element}")
 
 
+_WIDER = (DataType.U16, DataType.I16, DataType.U32, DataType.I32, DataType.I64, DataType.U64)
+
+
+def integer_type(value: int, types: Sequence[DataType] = _WIDER) -> DataType | None:
+    """The first of some types that holds a whole number."""
+    return next((t for t in types if arith.int_range(t)[0] <= value <= arith.int_range(t)[1]), None)
+
+
 def _with_type(value: Any) -> str:
     """Remedy for a number that is no i32."""
-    for dtype in (DataType.U32, DataType.I64, DataType.U64):
-        low, high = arith.int_range(dtype)
-        if low <= value <= high:
-            return f"write {dtype}({value})"
-    return "write f64(...)"
+    dtype = integer_type(value, (DataType.U32, DataType.I64, DataType.U64))
+    return "write f64(...)" if dtype is None else f"write {dtype}({value})"
 
 
 def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:

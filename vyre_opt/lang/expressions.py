@@ -55,7 +55,7 @@ _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = 
     ast.BitOr: ("|", "or", operator.or_),
     ast.BitXor: ("^", "xor", operator.xor),
 }
-_COMPARE: dict[type[ast.cmpop], tuple[str, str, Callable[[Any, Any], bool]]] = {
+COMPARISONS: dict[type[ast.cmpop], tuple[str, str, Callable[[Any, Any], bool]]] = {
     ast.Eq: ("==", "eq", operator.eq),
     ast.NotEq: ("!=", "ne", operator.ne),
     ast.Lt: ("<", "lt", operator.lt),
@@ -75,6 +75,11 @@ _LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(n
 _NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
+
+
+def _is_slice(dtype: AnyType) -> bool:
+    dtype = known(dtype)
+    return isinstance(dtype, DataType) and dtype.is_slice
 
 
 class Expressions:
@@ -558,7 +563,9 @@ class Expressions:
         def compare(index: int) -> Binding:
             nonlocal last
             left, last = last, self.expression(nodes[index + 1])
-            return self._compare(node, node.ops[index], left, last, nodes[index], nodes[index + 1])
+            result = self._compare(node, node.ops[index], left, last, nodes[index], nodes[index + 1])
+            is_joined = len(node.ops) > 1 and isinstance(result, Value)
+            return self.as_condition(result, node) if is_joined else result
 
         return self._in_turn("and", compare, [node] * len(node.ops))
 
@@ -572,12 +579,16 @@ class Expressions:
                 continue
             sign, word = ("&", "and") if isinstance(each.op, ast.BitAnd) else ("|", "or")
             help = f"write {text.replace(sign, word)}, or ({part}) for its bits"
+            values = [self.expression(operand) for operand in (nodes[0], each.left, each.right, nodes[-1])]
+            if any(isinstance(value, Value) and _is_slice(type_of(value)) for value in values):
+                terms = ") & (" if sign == "&" else ") | ("
+                help = f"write ({terms.join(map(str.strip, text.split(sign)))})"
             raise Unsupported(each, f"{sign} binds before the comparisons on its sides", help)
 
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
     ) -> Binding:
-        if type(kind) not in _COMPARE:
+        if type(kind) not in COMPARISONS:
             if isinstance(a, Static) and isinstance(b, Static) and isinstance(kind, (ast.Is, ast.IsNot)):
                 return Static((a.value is b.value) is isinstance(kind, ast.Is))
             help = "write a loop, or several comparisons"
@@ -593,11 +604,24 @@ class Expressions:
                     else "write == or !="
                 )
             raise Unsupported(node, "a kernel compares by ==, !=, <, <=, > and >=", help)
-        sign, op, function = _COMPARE[type(kind)]
+        sign, op, function = COMPARISONS[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self.computed(node, function, a, b)
+        if isinstance(kind, (ast.Eq, ast.NotEq)):
+            self._warn_of_nan(node, sign, ((a, a_node), (b, b_node)))
         x, y = self.alike(node, (a, b), (a_node, b_node))
         return self.emitter.value(op, (x, y), flags_of(self.accepted(node, op, type_of(x), sign)))
+
+    def _warn_of_nan(self, node: ast.expr, sign: str, operands: Sequence[tuple[Binding, ast.expr]]) -> None:
+        """Warn of `x == nan` and `x != nan`, which say nothing of x."""
+        for (value, _), (_, other) in (operands, operands[::-1]):
+            if isinstance(value, Static) and isinstance(value.value, float) and value.value != value.value:
+                always, instead = ("false", "!=") if sign == "==" else ("true", "==")
+                message = f"always {always}: a NaN is equal to nothing"
+                text = self.source.text(other)
+                help = f"write {text} {instead} {text}"
+                loc = self.source.location(node)
+                self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
 
     def _both(self, op: str, a: Binding, b: Binding) -> Binding:
         """a and b, or a or b, both already computed."""

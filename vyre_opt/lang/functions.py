@@ -223,7 +223,7 @@ class Kernel(TranslatedFunction):
 
     def _over_own_grid(self) -> ConfiguredKernel:
         if self.grid is None:
-            raise needs_grid(self.function.__name__, self.workgroup[0])
+            raise needs_grid(self.function, self.workgroup[0])
         return self[self.grid]
 
     def _warn(self, grid: Any) -> None:
@@ -304,10 +304,13 @@ class Kernel(TranslatedFunction):
         )
 
 
-def needs_grid(name: str, lanes: int) -> CallTypeError:
-    """The error of a call without brackets, by the name that was called."""
+def needs_grid(function: Callable[..., Any], lanes: int) -> CallTypeError:
+    """The error of a call without brackets: the example has one invocation for each element that the function writes."""
+    name = function.__name__
+    written = [each for each, kind in function.__annotations__.items() if "Write[" in str(kind)]
+    count = f"len({written[-1]})" if written else "n"
     return CallTypeError(
-        f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {lanes})](...)"
+        f"say how many workgroups run: {name}[grid](...), such as {name}[vyre.ceil_div({count}, {lanes})](...)"
     )
 
 

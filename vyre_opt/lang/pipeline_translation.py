@@ -334,6 +334,12 @@ class _Translator:
         given |= {k.arg: k.value for k in call.keywords if k.arg is not None and k.arg not in given}
         if given.keys() != {first, second} or len(call.args) + len(call.keywords) != 2:
             what, _, written = has.partition(": ")
+            if name == "buffer" and len(call.args) == 1 and not call.keywords:
+                lone = _plain(self.expression(call.args[0]))
+                is_type = lone is not None and scalar_type(lone.value) is not None
+                text = self.source.text(call.args[0])
+                pair = f"{text}, n" if is_type else f"f32, {text}"
+                written = f"{self.source.text(call.func)}({pair})"
             raise Unsupported(call, f"{name} takes {what}", f"write {written}")
         return given[first], given[second]
 

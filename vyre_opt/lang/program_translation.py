@@ -106,9 +106,29 @@ def translate_program(
     give_flags(program.body, fastmath)
     module.add(program)
     warnings = [*verify(module), *ignored_breakpoints(program)]
+    for each in warnings:
+        _tell_of_return(each, source)
     warnings += emitter.warnings
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
+
+
+def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
+    """Point an error about a barrier, which stands behind an `if`, to the return in it."""
+    if error.severity != "error" or error.loc is None or not error.notes:
+        return
+    cause = error.notes[0][1]
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.If) or cause is None or source.location(node).start != cause.start:
+            continue
+        returns = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Return)]
+        if returns and error.loc.start >= source.location(node).end:
+            held = source.opposite(node.test) or f"not ({source.text(node.test)})"
+            error.notes[0] = ("invocations that return here never get to it", source.location(returns[0]))
+            what = source.source.text[error.loc.start : error.loc.end].partition("(")[0]
+            error.help = (
+                f"do not return before {what}: write if {held}: around what stands before and after it"
+            )
 
 
 def _lanes_beside_slices(

@@ -71,6 +71,16 @@ def untyped(argument: ast.arg, function: Callable[..., Any], help: str) -> Unsup
     return Unsupported(argument, f"the argument {argument.arg} has no type", help)
 
 
+_OPPOSITES: dict[type[ast.cmpop], str] = {
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Lt: ">=",
+    ast.LtE: ">",
+    ast.Gt: "<=",
+    ast.GtE: "<",
+}
+
+
 class FunctionSource:
     """A function's syntax tree, and where its nodes are in their file.
 
@@ -140,6 +150,13 @@ class FunctionSource:
         loc = self.location(node)
         first, *more = self.source.text[loc.start : loc.end].split("\n")
         return f"{first} ..." if more else first
+
+    def opposite(self, condition: ast.expr) -> str | None:
+        """The comparison that holds where another one does not; None for other conditions."""
+        if not isinstance(condition, ast.Compare) or len(condition.ops) > 1:
+            return None
+        sign = _OPPOSITES.get(type(condition.ops[0]))
+        return sign and f"{self.text(condition.left)} {sign} {self.text(condition.comparators[0])}"
 
     def _offset(self, line: int, column: int) -> int:
         """The offset of a place in the function's text: `column` is in bytes of UTF-8, as `ast` has it."""

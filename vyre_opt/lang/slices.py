@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeGuard
 
 from ..ir.formats import sum_type
@@ -18,15 +19,16 @@ from ..ir.types import DataType, TypeNameError
 from .array_types import element_text
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
-from .expressions import Expressions, number_of_indices, size_of
+from .expressions import COMPARISONS, Expressions, number_of_indices, size_of
 from .inference import AnyType, TypeMismatch, known, unify
-from .python_source import Unsupported
+from .python_source import FunctionSource, Unsupported
 
 __all__ = [
     "MASK",
     "SliceExpressions",
     "is_slice_index",
     "load",
+    "loop_over",
     "shape_of",
     "slice_type",
     "spread",
@@ -117,8 +119,30 @@ class SliceExpressions(Expressions):
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         if isinstance(binding, Value) and slice_type(type_of(binding)) is not None:
             help = f"write vyre.any({self.source.text(node)}), or vyre.select(c, a, b)"
-            raise Unsupported(node, "a condition is one bool, not one for each element", help)
+            raise Unsupported(node, CONDITION, help)
         return super().as_condition(binding, node)
+
+    def visit_boolop(self, node: ast.BoolOp) -> Binding:
+        with self._element_by_element(node):
+            return super().visit_boolop(node)
+
+    def visit_unaryop(self, node: ast.UnaryOp) -> Binding:
+        with self._element_by_element(node):
+            return super().visit_unaryop(node)
+
+    def visit_compare(self, node: ast.Compare) -> Binding:
+        with self._element_by_element(node):
+            return super().visit_compare(node)
+
+    @contextmanager
+    def _element_by_element(self, node: ast.expr) -> Iterator[None]:
+        """An error that one of the operands is no single condition says how the node is written for each element."""
+        try:
+            yield
+        except Unsupported as error:
+            if error.message == CONDITION and error.node in _conditions(node):
+                error.help = f"write {_by_element(self.source, node)}"
+            raise
 
 
 # --- arrays
@@ -261,17 +285,10 @@ def _no_elements(
             message,
             f"an array with elements is {text} = vyre.local({dtype.element}, {size}), each invocation's own",
         )
-    loaded = value.owner.loc if isinstance(value.owner, Op) and value.owner.name == "slice_load" else None
-    if loaded is not None and len(parts) == 1 and not isinstance(parts[0], ast.Slice):
-        row = loaded.source.text[loaded.start : loaded.end]
-        if row.endswith(":]") and row.count(":") == 1:
-            return Unsupported(node, message, f"read it from the array: {row[:-2]}{index}]")
-        if row.count(":") == 1 and "[" in row:
-            array, _, first = row[:-1].partition("[")
-            *before, block = first.split(", ")
-            begin = block.partition(":")[0].strip()
-            at = index if begin in ("", "0") else f"{begin} + {index}"
-            return Unsupported(node, message, f"read it from the array: {array}[{', '.join([*before, at])}]")
+    if len(parts) == 1 and not isinstance(parts[0], ast.Slice):
+        element = _element_in_array(value, index)
+        if element is not None:
+            return Unsupported(node, message, f"read it from the array: {element}")
     if any(isinstance(part, ast.Slice) for part in parts):
         return Unsupported(
             node,
@@ -282,6 +299,38 @@ def _no_elements(
     if len(dtype.extents) > 1:
         help = f"one element is read from the array, x[r, {index}]"
     return Unsupported(node, message, help)
+
+
+def _element_in_array(value: Value, index: str) -> str | None:
+    """The element of the array that a slice of one dimension is loaded from: m[r, j] of m[r, :]; None for another value."""
+    loaded = value.owner.loc if isinstance(value.owner, Op) and value.owner.name == "slice_load" else None
+    row = loaded.source.text[loaded.start : loaded.end] if loaded is not None else ""
+    if row.endswith(":]") and row.count(":") == 1:
+        return f"{row[:-2]}{index}]"
+    array, _, first = row[:-1].partition("[")
+    if row.count(":") != 1 or "(" in array:
+        return None
+    *before, block = first.split(", ")
+    begin = block.partition(":")[0].strip()
+    at = index if begin in ("", "0") else f"{begin} + {index}"
+    return f"{array}[{', '.join([*before, at])}]"
+
+
+def loop_over(value: Value, names: Sequence[str]) -> str | None:
+    """The loop over the elements of a loaded slice, for a counter and the name of an element; None for another value."""
+    dtype = slice_type(type_of(value))
+    counter, name = names
+    element = _element_in_array(value, counter)
+    if dtype is None or element is None:
+        return None
+    array = element.partition("[")[0]
+    tree = ast.parse(element, mode="eval").body
+    indices = tree.slice if isinstance(tree, ast.Subscript) else tree
+    open_extent = f"len({array})"
+    if isinstance(indices, ast.Tuple):
+        open_extent = f"{array}.shape[{len(indices.elts) - 1}]"
+    extent = dtype.extents[-1] or open_extent
+    return f"for {counter} in range({extent}): {name} = {element}"
 
 
 def _is_made(t: Expressions, node: ast.expr) -> bool:
@@ -300,6 +349,34 @@ def _is_made(t: Expressions, node: ast.expr) -> bool:
         and isinstance(values[0].func, ast.Attribute)
         and values[0].func.attr in ("zeros", "full")
     )
+
+
+CONDITION = "a condition is one bool, not one for each element"
+
+
+def _conditions(node: ast.expr) -> list[ast.expr]:
+    """The conditions that `and`, `or` and `not` join."""
+    if isinstance(node, ast.BoolOp):
+        return [leaf for each in node.values for leaf in _conditions(each)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _conditions(node.operand)
+    return [node]
+
+
+def _by_element(source: FunctionSource, node: ast.expr) -> str:
+    """The text of a condition whose `and`, `or` and `not` are `&`, `|` and the opposite comparison."""
+    text = source.text
+    if isinstance(node, ast.BoolOp):
+        sign = " & " if isinstance(node.op, ast.And) else " | "
+        return sign.join(f"({_by_element(source, each)})" for each in node.values)
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        terms = [text(each) for each in (node.left, *node.comparators)]
+        signs = [COMPARISONS[type(each)][0] for each in node.ops]
+        return " & ".join(f"({a} {sign} {b})" for a, sign, b in zip(terms, signs, terms[1:], strict=False))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        opposite = source.opposite(node.operand)
+        return opposite or f"~({_by_element(source, node.operand)})"
+    return text(node)
 
 
 MASK = "a mask chooses no elements: a slice keeps its extent"

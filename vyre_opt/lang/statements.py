@@ -16,15 +16,17 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.loops import BOUND_NAMES
+from ..ir.ops import AXES
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Op, Value
 from ..ir.scopes import Scope
 from ..ir.types import DataType
 from . import local_arrays, slices
-from .array_types import declaration_text
+from .array_types import declaration_text, show_array_type
 from .bindings import (
     BREAK,
     CONTINUE,
@@ -43,7 +45,7 @@ from .bindings import (
 )
 from .calls import call
 from .constants import constant_of, measured_name
-from .emitter import type_of
+from .emitter import integer_type, type_of
 from .flow import (
     always_leaves,
     assigned,
@@ -57,7 +59,7 @@ from .flow import (
 from .foreign_words import type_meant
 from .further_errors import further_errors
 from .inference import AnyType, TypeMismatch, known, unify
-from .intrinsics import INTRINSICS
+from .intrinsics import INTRINSICS, Intrinsic
 from .loop_ranges import LoopRange, loop_range
 from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
@@ -298,9 +300,23 @@ class Statements(slices.SliceExpressions):
                 help = f"{array.buffer.name} has {number} dimension{'s' * (number > 1)}"
                 help += f", and len({array.buffer.name}) elements" if number == 1 else ""
                 help += f"; one of {len(target.elts)} is declared {declaration_text(array.buffer, len(target.elts))}"
+            if number == 1 and (several := self._one_for_each(target, node)):
+                help = several
             raise Unsupported(target, f"{len(target.elts)} names for {count}", help)
         for name, part in zip(target.elts, parts, strict=True):
             self.assign(name, Static(constant_of(part)) if isinstance(binding, Static) else part, node)
+
+    def _one_for_each(self, target: ast.Tuple, node: ast.expr) -> str | None:
+        """The remedy for `i, j = vyre.global_id()`, whose value is along one axis; None for another value."""
+        if not isinstance(node, ast.Call) or node.args or node.keywords or len(target.elts) > len(AXES):
+            return None
+        called = self.expression(node.func)
+        intrinsic = called.value if isinstance(called, Static) else None
+        if not isinstance(intrinsic, Intrinsic) or not intrinsic.arguments.startswith("axis"):
+            return None
+        names, name = [*map(self.source.text, target.elts)], self.source.text(node.func)
+        axes = range(len(names)) if names == [*AXES[: len(names)]] else reversed(range(len(names)))
+        return f"write {', '.join(names)} = {', '.join(f'{name}({axis})' for axis in axes)}"
 
     def _assign_element(self, target: ast.Subscript, binding: Binding, node: ast.expr) -> None:
         base = self.expression(target.value)
@@ -363,7 +379,16 @@ class Statements(slices.SliceExpressions):
         dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
         if isinstance(binding, Value):
             binding = self.emitter.broadcast(binding, dtype)
-        value = self.as_value(binding, node, dtype)
+        try:
+            value = self.as_value(binding, node, dtype)
+        except Unsupported as error:
+            number = binding.value if isinstance(binding, Static) else None
+            wider = integer_type(number) if element.is_int and isinstance(number, int) else None
+            name, access = view.buffer.name, view.buffer.access
+            is_argument = any(argument.arg == name for argument in self.source.arguments)
+            if wider is not None and access is not None and is_argument and error.help:
+                error.help += f", or declare {name}: {show_array_type(access, wider, view.buffer.shape)}"
+            raise
         self.emitter.op("store", (value, *indices), attrs={"buffer": view.buffer.name})
 
     def _shared(self, targets: Sequence[ast.expr], node: ast.expr) -> BufferView | None:
@@ -586,6 +611,7 @@ class Statements(slices.SliceExpressions):
                     f"{shown} has another type in each branch of this if: {types}",
                     self.source.location(node),
                     f"convert it where it is assigned, {shown} = f32(...), or take another name in one branch",
+                    tuple(type_of(v) for v in (x, y) if isinstance(v, Value)),
                 )
             found.append(pair)
         pairs += found
@@ -622,7 +648,12 @@ class Statements(slices.SliceExpressions):
         if node.orelse:
             raise Unsupported(node.orelse[0], *LOOP_ELSE)
         if not self._is_range(node.iter):
-            self._unrolled(node, self._static_items(node.iter))
+            try:
+                items = self._static_items(node.iter)
+            except Unsupported as error:
+                error.help = self._loop_over_slice(node) or error.help
+                raise
+            self._unrolled(node, items)
             return self._rest_unless_left(node, rest)
         if not isinstance(node.target, ast.Name):
             raise Unsupported(node.target, "the counter of a loop is one name")
@@ -654,6 +685,22 @@ class Statements(slices.SliceExpressions):
                 if name not in self.env:
                     reason = f"{name} gets its value in a loop, which may run no round; give it one before the loop"
                     self.env[name] = Unbound(reason, self.source.location(node))
+
+    def _loop_over_slice(self, node: ast.For) -> str | None:
+        """The remedy for a loop over a slice, or over enumerate of one; None for another loop."""
+        is_counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
+        over = node.iter.args[0] if is_counted and len(node.iter.args) == 1 else node.iter  # type: ignore[attr-defined]
+        value = self.expression(over)
+        if not isinstance(value, Value) or slices.slice_type(type_of(value)) is None:
+            return None
+        targets = [*map(self.source.text, node.target.elts)] if isinstance(node.target, ast.Tuple) else []
+        free = next((name for name in "ijk" if name not in self.env), "at")
+        names = targets if len(targets) == 2 else [free, self.source.text(node.target)]
+        loop = slices.loop_over(value, names)
+        text = self.source.text(over)
+        if targets:
+            return f"write {loop}" if loop else None
+        return f"write vyre.sum({text})" + (f", or {loop}" if loop else ", or another reduction")
 
     def _is_range(self, node: ast.expr) -> bool:
         function = self.expression(node.func) if isinstance(node, ast.Call) else None
@@ -917,7 +964,10 @@ class Statements(slices.SliceExpressions):
 
     def _carried_value(self, node: ast.stmt, name: str, part: Any, arg: Value) -> Value:
         if isinstance(part, Unbound):
-            raise Unsupported(node, part.reason)
+            others = [each for each in part.types if known(each) is not known(type_of(arg))]
+            if others and isinstance(known(others[0]), DataType):
+                raise self._changed_type(node, name, known(type_of(arg)), known(others[0]))
+            raise Unsupported(node, part.reason, part.help)
         try:
             if isinstance(part, Static):
                 return self.emitter.adapted(part, type_of(arg), node)
@@ -929,17 +979,44 @@ class Statements(slices.SliceExpressions):
                 known(type_of(arg)),
                 known(type_of(part)) if isinstance(part, Value) else mismatch.types[0],
             )
-            help = f"begin with {after}(...), or convert what is assigned"
-            if isinstance(after, DataType) and after.is_vec:
-                help = f"begin with a vector: vyre.splat({after.element}(...), {after.lanes})"
-            elif isinstance(after, DataType) and after.is_slice and None not in after.extents:
-                help = f"begin with a block: vyre.zeros({after.extents}, {after.element})"
-            elif isinstance(after, DataType) and after.is_slice:
-                help = "begin with a row of that length, such as x[0, :] * 0.0"
-            raise Unsupported(
-                node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
-            ) from None
+            raise self._changed_type(node, name, before, after) from None
         raise Unsupported(node, f"{name} is no value at the end of a round")
+
+    def _changed_type(self, node: ast.stmt, name: str, before: AnyType, after: AnyType) -> Unsupported:
+        """The error for a name whose type in a loop is not the one before it, at the assignment in the loop."""
+        message = f"{name} is {before} when the loop begins, and {after} at the end of a round"
+        begins, changes = self._assignments(name, node)
+        help = f"begin with {after}(...), or convert what is assigned"
+        if isinstance(after, DataType) and after.is_vec:
+            help = f"begin with a vector: vyre.splat({after.element}(...), {after.lanes})"
+        elif isinstance(after, DataType) and after.is_slice and None not in after.extents:
+            help = f"begin with a block: vyre.zeros({after.extents}, {after.element})"
+        elif isinstance(after, DataType) and after.is_slice:
+            help = "begin with a row of that length, such as x[0, :] * 0.0"
+        elif (
+            isinstance(before, DataType) and isinstance(after, DataType) and before.is_float > after.is_float
+        ):
+            help = f"convert what is assigned, {name} = {before}({self.source.text(changes.value) if changes else '...'})"
+        elif begins is not None:
+            help = f"begin with {name} = {after}({self.source.text(begins.value)})"
+        error = Unsupported(changes or node, message, help)
+        if begins is not None:
+            error.notes.append((f"{name} begins here", self.source.location(begins)))
+        return error
+
+    def _assignments(self, name: str, loop: ast.stmt) -> tuple[ast.Assign | None, ast.Assign | None]:
+        """The last assignment of a name before a loop, and the first in it."""
+        every = [
+            each
+            for each in ast.walk(self.source.tree)
+            if isinstance(each, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
+        ]
+        before = [each for each in every if each.lineno < loop.lineno]
+        last = loop.end_lineno or loop.lineno
+        inside = [each for each in every if loop.lineno <= each.lineno <= last]
+        by_line = attrgetter("lineno")
+        return max(before, key=by_line, default=None), min(inside, key=by_line, default=None)
 
 
 def adds_to(value: Value, start: Value, sums: Collection[Value]) -> bool:

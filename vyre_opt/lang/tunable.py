@@ -97,7 +97,7 @@ class Tunable:
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         variant = self.at(**self._config_for(args, kwargs))
         if isinstance(variant, Kernel) and variant.grid is None:
-            raise needs_grid(self.variants.factory.__name__, variant.workgroup[0])
+            raise needs_grid(self.variants.factory, variant.workgroup[0])
         variant(*args, **kwargs)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Func, Module, Program
 from ..ir.shapes import has_slices
 from ..ir.structure import check_structure
+from ..ir.tracebacks import public
 from ..ir.verifier import verify
 from ..observers import span
 from ..syntax.normal_form import normalize
@@ -86,6 +87,7 @@ class PassManager:
     Raises PassError for a wrong pipeline.
     """
 
+    @public
     def __init__(
         self,
         passes: str | Sequence[str | Pass] = (),

@@ -204,7 +204,7 @@ def pass_names() -> list[str]:
 
 def find_pass(name: str) -> type[Pass]:
     """The class of the pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
-    name = name.replace("-", "_")
+    written, name = name, name.replace("-", "_")
     if name not in _registered:
         if name in _OWN:
             import_module(_module_of(name))
@@ -220,7 +220,8 @@ def find_pass(name: str) -> type[Pass]:
         from ..syntax.synonyms import advice
 
         hint = advice(name, "pass", pass_names())
-        raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
+        hint = hint.replace(f"`{name}`", f"`{written}`") if hint else ""
+        raise PassError(f"unknown pass {written}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
 
 

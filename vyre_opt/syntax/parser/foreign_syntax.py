@@ -254,13 +254,29 @@ _C_LOOP = re.compile(
     re.ASCII,
 )
 _PYTHON_LOOP = re.compile(
-    r"\s*for\s+%?(?P<i>\w+)\s+(?P<at>in)\b(?:\s*(?:tl\.)?range\s*\((?:(?P<low>\w+)\s*,\s*)?(?P<high>\w+)\))?",
+    r"\s*for\s+%?(?P<i>\w+)\s+(?P<at>in)\b"
+    r"(?:\s*(?:(?:tl\.)?range\s*\(|(?=%?\w+\s*\.\.))(?:%?(?P<low>\w+)\s*(?:,|\.\.(?P<sign>=?))\s*)?%?(?P<high>\w+)\)?)?",
     re.ASCII,
 )
 
 
+_INDEX = re.compile(
+    rf"\s*{_RESULTS}?(?P<op>(?P<name>load|store)\s+(?:[^@,]+,\s*)?(?P<buffer>@[\w.$]+))\s*,\s*(?P<at>(?:%[\w.$]+|\d+)(?:\s*,\s*(?:%[\w.$]+|\d+))*)",
+    re.ASCII,
+)
+
+
+def _index(statement: Statement) -> Advice | None:
+    """`load @x, %i`, whose index follows a comma."""
+    match = _INDEX.match(statement.line)
+    if match is None:
+        return None
+    message = f"the index of {match['name']} stands in brackets"
+    return statement.at(*match.span("at"), message, f"write {match['op']}[{match['at']}]")
+
+
 def _for(statement: Statement) -> Advice | None:
-    """A loop of C or of Python."""
+    """A loop of C, of Python or of Rust."""
     match = _C_LOOP.match(statement.line) or _PYTHON_LOOP.match(statement.line)
     if match is None:
         return None
@@ -268,7 +284,7 @@ def _for(statement: Statement) -> Advice | None:
     bounds = [b if b.isdigit() else f"%{b.replace('.', '_')}" for b in (low, high)]
     step = match.groupdict().get("step") or "1"
     step = step if step.isdigit() else f"%{step}"
-    if match.groupdict().get("sign") == "<=":
+    if match.groupdict().get("sign") in ("<=", "="):
         bounds[1] = str(int(high) + 1) if high.isdigit() else f"{bounds[1]}_end"
     help = f"write for %{match['i']} = {bounds[0]} to {bounds[1]} step {step} {{"
     if bounds[1].endswith("_end"):
@@ -545,6 +561,7 @@ def _marked(marks: list[Mark]) -> Callable[[Statement], Advice | None]:
 _CONSTRUCTS = (
     _marked(_MARKS),
     _for,
+    _index,
     _type,
     _sign,
     _element_access,
