@@ -8,6 +8,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 from unicodedata import normalize
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.spelling import PYTHON
 from ..ir.tracebacks import CallTypeError
+from .flow import assigned
 
 __all__ = ["FunctionSource", "Unsupported", "check_function", "remember_source", "text_name", "untyped"]
 
@@ -116,6 +118,11 @@ class FunctionSource:
                 message = f"{name} has letters that the names of programs and arguments do not have"
                 help = "write it with those of ASCII"
                 raise DiagnosticError([Diagnostic("error", message, self.location(node), help=help)])
+
+    @cached_property
+    def assigned(self) -> frozenset[str]:
+        """Names that the function assigns, which are local in all of it."""
+        return frozenset(assigned(self.tree.body))
 
     def bound(self, value: Any) -> Any:
         """Meaning of a constant in this function: the bound type for a type variable."""
