@@ -73,6 +73,7 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "for j in range(3):\n    y[j] = 0.0\ny[j] = 1.0", "j", "last = 0 before the loop, and last = j in it",
      "last = 0\nfor j in range(3):\n    y[j] = 0.0\n    last = j\ny[last] = 1.0"),
     (LANES, "WEIGHTS += 1.0", "WEIGHTS", "begin with a number, or store in an array argument", "weight = 1.0\ny[i] = weight"),
+    (PIPELINE, "WEIGHTS = WEIGHTS * 2", "WEIGHTS", "begin with a number", "weights = 2"),
     (LANES, "best = None", "None", "-math.inf", "best = -math.inf\ny[i] = best"),
     (LANES, "y[i] = x.vec(4)[i].x", "x.vec(4)[i].x", "write x.vec(4)[i][0]", "y[i] = x.vec(4)[i][0]"),
     (LANES, "h, k = x.shape", "h, k", "x has 1 dimension, and len(x) elements", "h = len(x)\ny[h - 1] = 0.0"),

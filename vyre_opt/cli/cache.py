@@ -32,10 +32,7 @@ What is removed is compiled again when it is needed.
 @click.pass_context
 def command(ctx: click.Context) -> int:
     """Show, empty or check the cache of compiled programs."""
-    if ctx.invoked_subcommand is None:
-        raise click.UsageError(
-            "give a command: info, clear, verify, export, export-tuning or import-tuning", ctx
-        )
+    command.require_command(ctx)
     return 0
 
 

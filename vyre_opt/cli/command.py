@@ -104,6 +104,12 @@ class CommandGroup(PlainCommand, click.Group):
 
     command_class = PlainCommand
 
+    def require_command(self, ctx: click.Context) -> None:
+        """Raise UsageError where none of the commands is given."""
+        if ctx.invoked_subcommand is None:
+            *names, last = self.commands
+            raise click.UsageError(f"give a command: {', '.join(names)} or {last}", ctx)
+
 
 class GroupedCommand(PlainCommand):
     """A command whose help lists options by group.

@@ -38,8 +38,7 @@ CHECKER = "vyre_opt.checker"
 @click.pass_context
 def command(ctx: click.Context) -> int:
     """Show, check, compare, merge and sign packs of compiled kernels.  Nothing of a pack is run."""
-    if ctx.invoked_subcommand is None:
-        raise click.UsageError("give a command: list, verify, diff, merge, extract or sign", ctx)
+    command.require_command(ctx)
     return 0
 
 

@@ -149,14 +149,6 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
     return value
 
 
-def array_shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of the array that holds `count` elements of a buffer."""
-    stored = storage_type(buffer.dtype)
-    assert stored is not None
-    lanes = buffer.dtype.lanes
-    return ((count, lanes) if lanes > 1 else (count,)), stored
-
-
 def new_storage(buffer: Buffer, allocate: Callable[[int, np.dtype[Any]], np.ndarray]) -> np.ndarray:
     """Storage of a buffer of known length, flat over scalars, by `np.empty` or another function like it."""
     stored = storage_type(buffer.dtype)

@@ -262,13 +262,7 @@ class Expressions:
         if binding is not None:
             return binding
         if node.id in self.source.names:
-            if node.id in self.source.assigned:  # as Python has it: UnboundLocalError
-                raise Unsupported(
-                    node,
-                    f"{node.id} is assigned in {self.source.name}, so that here it is a local name without a value",
-                    "a kernel does not change names outside of it: begin with a number, or store in an array argument",
-                )
-            return _static_of(node, self.source.bound(self.source.names[node.id]))
+            return _static_of(node, self.source.outer(node))
         raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def owner(self, node: ast.Attribute) -> Binding:

@@ -20,7 +20,6 @@ ROUNDS = 10
 FACTORS = 0xD2511F53, 0xCD9E8D57
 STEPS = 0x9E3779B9, 0xBB67AE85
 """Steps by which the words of the key grow, round by round, modulo 2^32."""
-MASK = 0xFFFFFFFF
 
 
 @Func

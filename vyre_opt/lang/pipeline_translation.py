@@ -698,7 +698,7 @@ class _Translator:
                 raise Unsupported(node, "")  # what follows from an error that has been reported
             return self.env[node.id]
         if node.id in self.source.names:
-            return _Constant(checked(node, self.source.bound(self.source.names[node.id])))
+            return _Constant(checked(node, self.source.outer(node)))
         raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def _attribute(self, node: ast.Attribute) -> _Binding:

@@ -124,6 +124,16 @@ class FunctionSource:
         """Names that the function assigns, which are local in all of it."""
         return frozenset(assigned(self.tree.body))
 
+    def outer(self, node: ast.Name) -> Any:
+        """Object that a name of `names` stands for.  Raises Unsupported for one that the function assigns."""
+        if node.id in self.assigned:  # as Python has it: UnboundLocalError
+            raise Unsupported(
+                node,
+                f"{node.id} is assigned in {self.name}, so that here it is a local name without a value",
+                "names outside of kernels and pipelines stay as they are: begin with a number, or store in an array argument",
+            )
+        return self.bound(self.names[node.id])
+
     def bound(self, value: Any) -> Any:
         """Meaning of a constant in this function: the bound type for a type variable."""
         return self.types.get(value, value) if isinstance(value, (type, TypeVar)) else value

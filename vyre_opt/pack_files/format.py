@@ -27,7 +27,7 @@ __all__ = ["MAX_BYTES", "Pack", "PackError", "Part", "Signature", "canonical", "
 
 MAGIC, SIGNED = b"vyrepack", b"vyresign"
 VERSION = 1
-HEAD_BYTES, DIGEST_BYTES, KEY_BYTES, SIGNATURE_BYTES = 56, 32, 32, 64
+HEAD_BYTES, KEY_BYTES, SIGNATURE_BYTES = 56, 32, 64
 ALIGNMENT = 64
 
 MAX_BYTES = 1 << 31

@@ -5,30 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..certificates.writer import CertificateWriter
 from ..driver.pass_pipeline import Passes
 from ..ir.program import Module
 from ..pack_files.format import Part, canonical
 from ..passes.manager import PassManager
 from ..rewriting.cloning import copy_module
-from ..syntax.printer import print_program
-from ..worker import find_module, import_module
 
 __all__ = ["decision_parts"]
-
-CERTIFICATES = "vyre_opt.certificates"
-"""Module that writes certificates; a build may lack it."""
 
 
 def decision_parts(name: str, module: Module, passes: Passes) -> list[Part]:
     """Texts of a function as written and after passes, in the generic form; remarks of the passes, and a certificate."""
-    copy = copy_module(module)
-    manager = PassManager(passes or (), target="cpu", verify_each=False)
-    writer: Any = None
-    if find_module(CERTIFICATES) is not None:
-        writer = import_module(CERTIFICATES).CertificateWriter()
-        manager.observers.append(writer)
+    copy, writer = copy_module(module), CertificateWriter()
+    manager = PassManager(passes or (), target="cpu", verify_each=False, observers=[writer])
     remarks = [
         {
             "kind": remark.kind,
@@ -38,11 +28,10 @@ def decision_parts(name: str, module: Module, passes: Passes) -> list[Part]:
         }
         for remark in manager.run(copy).remarks
     ]
-    parts = [
-        Part(f"texts/{name}", "text", print_program(module, generic=True).encode()),
-        Part(f"optimised/{name}", "text", print_program(copy, generic=True).encode()),
+    certificate = writer.certificate(copy)  # which also reads the text that no pass ran on
+    return [
+        Part(f"texts/{name}", "text", writer.written.encode()),
+        Part(f"optimised/{name}", "text", writer.optimised.encode()),
         Part(f"remarks/{name}", "remarks", canonical(remarks)),
+        Part(f"certificates/{name}", "certificate", certificate.encode()),
     ]
-    if writer is not None:
-        parts.append(Part(f"certificates/{name}", "certificate", writer.certificate(copy).encode()))
-    return parts

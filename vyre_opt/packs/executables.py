@@ -9,6 +9,7 @@ A function has a variant for each class of shapes that it was packed for, the na
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -38,22 +39,14 @@ def executable_of(row: Row, target: PackedTarget, decoder: Decoder) -> PackedPro
     return (PackedPipeline if row["kind"] == "pipeline" else PackedProgram)(row, target, decoder)
 
 
-class _WithoutCompiler(Executable):
-    """Methods that need the compiler, which executables of a pack do not have."""
+class _Packed(Executable):
+    """Executable whose launches run code of a pack.  `packed`: its target."""
 
-    def report_on(self, *args: Any, **options: Any) -> CallReport:
-        raise BackendError("a report of a call needs the compiler: compile the function with vyre-opt")
+    packed: PackedTarget
 
-    def rounds(self, *args: Any, **options: Any) -> list[Times]:
-        return []
-
-
-class PackedProgram(_WithoutCompiler, ProgramExecutable):
-    """A program of a pack."""
-
-    def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
-        self._packed, self._row = target, row
-        super().__init__(_declared(row["programs"], target, decoder), row["name"], target)
+    @abstractmethod
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
+        """Parts with the code of a call, by the names of programs.  Raises BadInputs where the pack has none."""
 
     def _rewritten(
         self,
@@ -64,13 +57,33 @@ class PackedProgram(_WithoutCompiler, ProgramExecutable):
         has_storage: bool = False,
         in_place: bool = False,
     ) -> CallPlan:
-        variant = _variant_for(self._row, self.lengths(named))
-        call = self.plan(backend, named, grid, words, has_storage, in_place)
-        return _with_code(call, variant["code"], self._packed)
+        code = self._code_for(self.lengths(named))
+        return _with_code(self.plan(backend, named, grid, words, has_storage, in_place), code, self.packed)
+
+
+class _WithoutCompiler(Executable):
+    """Methods that need the compiler, which executables of a pack do not have."""
+
+    def report_on(self, *args: Any, **options: Any) -> CallReport:
+        raise BackendError("a report of a call needs the compiler: compile the function with vyre-opt")
+
+    def rounds(self, *args: Any, **options: Any) -> list[Times]:
+        return []
+
+
+class PackedProgram(_WithoutCompiler, _Packed, ProgramExecutable):
+    """A program of a pack."""
+
+    def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
+        self.packed, self._row = target, row
+        super().__init__(_declared(row["programs"], target, decoder), row["name"], target)
+
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
+        return _variant_for(self._row, lengths)["code"]  # type: ignore[no-any-return]
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU that the pack has it for, by default the first.  Raises PackError."""
-        return self._packed.ptx(self._row["variants"][-1]["code"][self.name], gpu)
+        return self.packed.ptx(self._row["variants"][-1]["code"][self.name], gpu)
 
     def llvm(self, gpu: str | None = None) -> str:
         raise BackendError("a pack has no LLVM IR: compile the function with vyre-opt")
@@ -96,27 +109,19 @@ class PackedPipeline(_WithoutCompiler, PipelineExecutable):
         return made
 
 
-class _PipelineVariant(PipelineExecutable):
+class _PipelineVariant(_Packed, PipelineExecutable):
     """A pipeline of a pack after its passes."""
 
     def __init__(self, owner: PackedPipeline, variant: Row, decoder: Decoder) -> None:
-        self._packed, self._code = owner.packed, variant["code"]
+        self.packed = owner.packed
+        self._code: Mapping[str, str] = variant["code"]
         module = _declared(variant["programs"], owner.packed, decoder)
         module.add(decoder.pipeline(variant["pipeline"]))
         super().__init__(module, owner.name, owner.dispatcher, owner.syntax)
         self.signature = owner.signature
 
-    def _rewritten(
-        self,
-        backend: ArrayBackend,
-        named: Mapping[str, Any],
-        grid: Dim3 | None,
-        words: Mapping[str, int],
-        has_storage: bool = False,
-        in_place: bool = False,
-    ) -> CallPlan:
-        call = self.plan(backend, named, grid, words, has_storage, in_place)
-        return _with_code(call, self._code, self._packed)
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
+        return self._code
 
 
 def _declared(rows: Sequence[Row], target: PackedTarget, decoder: Decoder) -> Module:
