@@ -227,6 +227,25 @@ def test_rows_of_the_length_of_a_call(target: DispatcherLike, monkeypatch: pytes
         np.testing.assert_array_equal(counts, rows * 1000 + np.arange(rows))
 
 
+SHORT = [(3, 4), (41, 8), (16, 2), (129, 32), (7, 4), (32, 4), (100, 16), (1, 1), (8, 1), (64, 8), (128, 16)]
+
+
+@pytest.mark.parametrize(("columns", "lanes"), quick(SHORT, keep=4))
+def test_short_rows_are_parts_of_a_subgroup(columns: int, lanes: int) -> None:
+    """With the same bits, also where the last rows do not fill one."""
+    for rows in (1, 67):
+        x = np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
+        found = []
+        for target in ("cpu", _AsGpu(2)):
+            y, counts = np.zeros_like(x), np.zeros(rows, np.uint32)
+            normalized.options(target=target)[rows](x, y, counts)
+            found.append((y.tobytes(), counts.tobytes()))
+        assert found[0] == found[1]
+    inputs = {"x": x, "y": y, "counts": counts}
+    decisions = vyre.compile(normalized.text(), target=_AsGpu(2)).report(inputs, rows).launches[0].decisions
+    assert any(each.message.endswith(f" workgroups of {lanes} invocations are one") for each in decisions)
+
+
 @pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
 def test_a_fault_in_a_row_names_its_workgroup(target: DispatcherLike) -> None:
     x = np.ones((70, 100), np.float32)
@@ -299,6 +318,67 @@ def test_workgroups_of_a_subgroup_become_one(groups: int) -> None:
         form.message
         for launch in report.launches
         for form in launch.decisions
-        if "of a subgroup are one" in form.message
+        if "of 32 invocations are one" in form.message
     ]
-    assert forms == ([f"{by} workgroups of a subgroup are one"] if by > 1 else [])
+    assert forms == ([f"{by} workgroups of 32 invocations are one"] if by > 1 else [])
+
+
+PART = """vyre 2
+program @p workgroup(8) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %g = workgroup_id x
+  %n = num_workgroups x
+  %l = local_id x
+  %lane = lane_id
+  %s = subgroup_id
+  %i = global_id x
+  %all = global_size x
+  %w = workgroup_size x
+  %v = load @x[%i]
+  %sum = subgroup_reduce<add> %v
+  %near = subgroup_shuffle<xor> %v, 2
+  %most = subgroup_reduce<max> %near
+  %a = mul %g, %n
+  %b = add %a, %l
+  %c = add %b, %all
+  %d = mul %c, %w
+  %e = add %d, %lane
+  %h = add %e, %s
+  %f = cast %h : u32 -> f32
+  %r = add %sum, %f
+  %q = mul %r, %most
+  %is_even = eq %l, 2
+  if %is_even {
+    store %sum, @y[%i]
+  } else {
+    store %q, @y[%i]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("groups", [1, 3, 4, 77, 512])
+def test_parts_of_a_subgroup_become_workgroups(groups: int) -> None:
+    """Those that fill the last subgroup store nothing, and the order of sums stays."""
+    x = np.random.default_rng(groups).standard_normal(8 * groups).astype(np.float32)
+    found = [
+        vyre.compile(PART, target=target)({"x": x, "y": np.zeros_like(x)}, groups)["y"]
+        for target in ("ref", _AsGpu(2))
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    report = vyre.compile(PART, target=_AsGpu(2)).report({"x": x, "y": x}, groups)
+    by = next((each for each in (32, 16, 8) if groups >= each * 8), 4)
+    assert f"{by} workgroups of 8 invocations are one" in [
+        form.message for launch in report.launches for form in launch.decisions
+    ]
+
+
+@pytest.mark.parametrize(
+    "op", ["subgroup_shuffle<xor> %v, 8", "subgroup_shuffle<down> %v, 1", "subgroup_scan<inclusive, add> %v"]
+)
+def test_parts_of_a_subgroup_that_are_told_apart_stay(op: str) -> None:
+    text = PART.replace("subgroup_shuffle<xor> %v, 2", op)
+    x = np.arange(800, dtype=np.float32)
+    report = vyre.compile(text, target=_AsGpu(2)).report({"x": x, "y": x}, 100)
+    assert not any("are one" in form.message for launch in report.launches for form in launch.decisions)

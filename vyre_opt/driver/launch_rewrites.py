@@ -140,9 +140,8 @@ class LaunchRewrites:
         if wide is None:
             return step
         grid = (-(-step.grid[0] // wide.by), *step.grid[1:])
-        return _decided(
-            _relaunched(step, wide.program, grid), "applied", f"{wide.by} workgroups of a subgroup are one"
-        )
+        message = f"{wide.by} workgroups of {step.program.lanes} invocations are one"
+        return _decided(_relaunched(step, wide.program, grid), "applied", message)
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         if not any("atomic" in op.definition.effects for op in step.program.walk()):

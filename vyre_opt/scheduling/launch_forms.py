@@ -5,7 +5,7 @@ coarse    an invocation does the work of several neighbours, so that each lane m
           of several blocks of neighbours where it computes so long that too few bytes would be on their way
 counting  a workgroup does the work of many, and has its own memory for what atomics count (privatization): where it
           then adds to the buffers that all share fewer times than before
-wide      workgroups of one subgroup become one, several at a time: where there are more than a multiprocessor begins in time
+wide      workgroups of a subgroup or less become one, several at a time: where there are more than a multiprocessor begins in time
 narrow    workgroups are of fewer invocations, so that there is one for each multiprocessor: where invocations loop, and do
           not know of workgroups
 """
@@ -38,7 +38,7 @@ from .invariant_loads import hoist_loads
 from .kept_loads import keep_loads, rows, trips
 from .loop_facts import op_numbers
 from .privatization import privatize
-from .wide_workgroups import is_one_subgroup, widen
+from .wide_workgroups import is_in_subgroup, widen
 
 __all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Narrow", "Rewritten", "Wide"]
 
@@ -67,8 +67,8 @@ RESIDENT = 2048
 INVOCATIONS, INVOCATIONS_OF_BLOCKS = RESIDENT // 2, 4 * RESIDENT
 """Least invocations of a multiprocessor that a coarse launch leaves, with one block of neighbours and with several: the last
 workgroups leave some multiprocessors idle, so a launch of long ones needs more of them than run at a time."""
-MOST_TOGETHER = 8
-"""Workgroups of one subgroup that become one, at most."""
+MOST_TOGETHER = 8 * SUBGROUP_SIZE
+"""Invocations of a workgroup that several of a subgroup or less become, at most."""
 WIDE = 4
 """Workgroups for each multiprocessor that a wide launch leaves, at least."""
 SHARES = 4
@@ -150,7 +150,7 @@ class LaunchForms:
         self._of_grid, self._counts_in_registers = cache(_of_grid), cache(counts_in_registers)
         self._coarse: dict[object, Coarse | Refusal] = {}
         self._counting: dict[object, Program | Refusal] = {}
-        self._is_one_subgroup = cache(is_one_subgroup)
+        self._is_in_subgroup = cache(is_in_subgroup)
         self._widen = cache(partial(widen, groups=GroupCount(None, {})))
         self._narrow, self._is_divisible = cache(_narrow), cache(_is_divisible)
         self._batched: dict[object, Rewritten] = {}
@@ -218,11 +218,12 @@ class LaunchForms:
         return Narrow(self._narrow(site.program, parts), grid[0] * parts)
 
     def wide(self, site: LaunchSite, grid: Dim3) -> Wide | None:
-        """A launch over fewer workgroups that are as many subgroups, where enough for all multiprocessors are left."""
-        by = MOST_TOGETHER
-        while by > 1 and grid[0] < by * WIDE * site.processors:
+        """A launch over fewer workgroups of several subgroups, where enough for all multiprocessors are left."""
+        by = max(1, MOST_TOGETHER // site.program.lanes)
+        least = SUBGROUP_SIZE // site.program.lanes  # that fill a subgroup, however few are left
+        while by > max(1, least) and grid[0] < by * WIDE * site.processors:
             by //= 2
-        if by == 1 or grid[1:] != (1, 1) or not self._is_one_subgroup(site.program):
+        if by == 1 or grid[1:] != (1, 1) or not self._is_in_subgroup(site.program):
             return None
         made = self._widen(site.program, by)
         return None if isinstance(made, Refusal) else Wide(made, by)

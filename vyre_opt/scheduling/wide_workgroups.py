@@ -1,11 +1,16 @@
-"""Wide workgroups: several workgroups of one subgroup each become one.
+"""Wide workgroups: several workgroups of one subgroup each, or of a part of one, become one.
 
     program @p workgroup(32), over n workgroups        workgroup(256), over n / 8; it knows n
       body                                               %group = 8 * workgroup_id + subgroup_id
                                                          if %group < n { body as workgroup %group }
 
+    program @p workgroup(8), over n workgroups         workgroup(256), over n / 32; it knows n
+      body                                               %group = 32 * workgroup_id + local_id / 8
+                                                         body as workgroup min(%group, n - 1), each store if %group < n
+
 A GPU begins a workgroup of a launch every half nanosecond or so (H200), and a multiprocessor holds 32 at a time; so rows of a few
-hundred elements, a subgroup each, are limited by that and not by memory.
+hundred elements, a subgroup each, are limited by that and not by memory.  Rows of fewer elements leave lanes of a subgroup idle.  The
+lanes of a subgroup stay together, since they shuffle: those of workgroups that are not there do what the last one does, and store nothing.
 """
 
 from __future__ import annotations
@@ -17,50 +22,112 @@ from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
 from ..fusion.workgroup_ids import ids_of, replace_ids
 from ..ir.builder import Builder
-from ..ir.ops import SUBGROUP_SIZE
-from ..ir.program import Block, Program
-from ..ir.rewrite import clone
+from ..ir.ops import OPS, SUBGROUP_SIZE
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import clone, constant_value
+from ..rewriting.walker import Walker
 
-__all__ = ["is_one_subgroup", "widen"]
+__all__ = ["is_in_subgroup", "widen"]
 
 
-def is_one_subgroup(program: Program) -> bool:
-    """Whether a workgroup is a subgroup that shares nothing with others but the buffers of the launch."""
-    if program.workgroup != (SUBGROUP_SIZE, 1, 1) or program.cluster:
+def is_in_subgroup(program: Program) -> bool:
+    """Whether a workgroup is a subgroup, or a part of one, that shares nothing with others but the buffers of the launch."""
+    lanes = program.lanes
+    if program.workgroup != (lanes, 1, 1) or SUBGROUP_SIZE % lanes or program.cluster:
         return False
     if any(buffer.is_on_chip for buffer in program.buffers.values()):
         return False
-    return not any(
+    if any(
         op.definition.effects & {"wait", "workgroup", "print"}
         or op.attrs.get("scope", "subgroup") != "subgroup"
         for op in program.walk()
-    )
+    ):
+        return False
+    if lanes == SUBGROUP_SIZE:
+        return True
+    met_by_all = set(
+        program.body.ops
+    )  # a branch that one workgroup takes is not taken by the lanes of others
+    return all(_is_of_part(op, lanes, op in met_by_all) for op in program.walk())
+
+
+def _is_of_part(op: Op, lanes: int, is_met_by_all: bool) -> bool:
+    """Whether a part of a subgroup can do an op: it combines lanes of the part, or stores what an `if` can leave out."""
+    effects = op.definition.effects
+    if "subgroup" in effects:
+        distance = constant_value(op.operands[1]) if op.name == "subgroup_shuffle" else None
+        is_near = isinstance(distance, int) and op.attrs["mode"] == "xor" and distance < lanes
+        return is_met_by_all and (is_near or op.name == "subgroup_reduce")
+    return not effects & {"atomic", "sync", "trap"} and ("write" not in effects or not op.results)
 
 
 def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
     """The program whose workgroups each do the work of so many neighbours along x.  `groups`: where it has their number from."""
-    lanes = SUBGROUP_SIZE * by
+    lanes = program.lanes
     b = Builder.on(
-        replace(program, workgroup=(lanes, 1, 1), grid=None, params=groups.params(program), body=Block())
+        replace(program, workgroup=(lanes * by, 1, 1), grid=None, params=groups.params(program), body=Block())
     )
     b.loc = program.loc
     emit = OpEmitter(b.program.body.ops, program.loc)
     count = groups.emit(emit, program)
     if isinstance(count, Refusal):
         return count
-    group = b.add(b.mul(b.workgroup_id("x"), by), b.subgroup_id())
-    with b.if_(b.lt(group, count)) as branch:
-        inner = OpEmitter(branch.blocks[0].ops, program.loc)
-        local = b.lane_id()
-        zero, one = b.const(0), b.const(1)
-        ids = {
-            **ids_of(inner, group, count, SUBGROUP_SIZE, local),
-            ("local_id", "x"): local,
-            ("subgroup_id", ""): zero,
-            ("num_subgroups", ""): one,
-            ("workgroup_size", "x"): b.const(SUBGROUP_SIZE),
-        }
-        body = Block((), clone(program.body.ops, {}))
-        replace_ids(body, ids)
-        branch.blocks[0].ops += body.ops
+    is_whole = lanes == SUBGROUP_SIZE
+    number = b.subgroup_id() if is_whole else b.shr(b.local_id("x"), lanes.bit_length() - 1)
+    group = b.add(b.mul(b.workgroup_id("x"), by), number)
+    exists = b.lt(group, count)
+    local = b.lane_id() if is_whole else b.and_(b.local_id("x"), lanes - 1)
+    known = {
+        ("subgroup_id", ""): b.const(0),
+        ("num_subgroups", ""): b.const(1),
+        ("workgroup_size", "x"): b.const(lanes),
+    }
+    body = Block((), clone(program.body.ops, {}))
+    if is_whole:
+        with b.if_(exists) as branch:
+            pass
+        ops = branch.blocks[0].ops
+    else:
+        ops, group = b.program.body.ops, b.min(group, b.sub(count, 1))
+        _OfPart(exists, lanes).walk_block(body)
+    ids = {
+        **ids_of(OpEmitter(ops, program.loc), group, count, lanes, local),
+        ("local_id", "x"): local,
+        ("lane_id", ""): local,
+        **known,
+    }
+    replace_ids(body, ids)
+    ops += body.ops
     return b.program
+
+
+class _OfPart(Walker):
+    """Lets parts of a subgroup, of so many lanes each, do what they do as workgroups; those that do not exist store nothing."""
+
+    def __init__(self, exists: Value, lanes: int) -> None:
+        super().__init__()
+        self.exists, self.lanes = exists, lanes
+
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.name == "subgroup_reduce":
+            self.replace(op.results, [self.butterfly(op, OpEmitter(out, op.loc))])
+        elif "write" in op.definition.effects:
+            out.append(Op(OPS["if"], (self.exists,), (), regions=(Block((), [op]),), loc=op.loc))
+        else:
+            out.append(op)
+
+    def butterfly(self, op: Op, emit: OpEmitter) -> Value:
+        """The reduction of a part in its order, which language.md says."""
+        (value,), distance = op.operands, self.lanes // 2
+        while distance:
+            shuffled = Op(
+                OPS["subgroup_shuffle"],
+                (value, emit.const(distance)),
+                (Value(op.result.name, value.type),),
+                {"mode": "xor"},
+                loc=op.loc,
+            )
+            emit.ops.append(shuffled)
+            value = emit.op(op.attrs["combine"], op.result.name, value, shuffled.result)
+            distance //= 2
+        return value

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.loops import inits
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
@@ -539,6 +540,12 @@ class _Lowering:
         if is_down:
             node = self.transposed(node)
         layout = self.by_rows(node)
+        if layout.column_lanes < SUBGROUP_SIZE and layout.column_rounds > 1:
+            raise refused(
+                op,
+                f"takes {SUBGROUP_SIZE} lanes, and the schedule has {self.lanes}",
+                f"write lower_slices{{lanes={SUBGROUP_SIZE}}}, or more lanes",
+            )
         fold = Fold(self.b, op.attrs["combine"], dtype.element, self.elements.memory, self.workgroups)
         rows = self.rows(node, layout, fold.neutral())
         values = Scan(fold, self.elements, layout, op.attrs["mode"]).of(rows)

@@ -22,7 +22,7 @@ __all__ = [
     "with_open_extents",
 ]
 
-FEWEST, MOST = 32, 1024
+MOST = 1024
 """Lanes of a workgroup."""
 MANY = 256
 """Lanes for rows whose length is not known."""
@@ -38,6 +38,10 @@ HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 HELD_ON_GPU = HELD | {64: 40, 128: 48}
 """The same on a GPU, where few elements a lane are computed while none is loaded (30,000 rows of 2,300 bf16 on an H200 by 64, 128 and 256
 lanes: softmax 100, 112, 139 us, cross entropy 71, 86, 121; 10,000 of 3,000 f32: softmax 63.2 us by 64, 61.7 by 128)."""
+HELD_OF_SHORT, LEAST_APART = 8, 4
+"""Elements that each lane of less than a subgroup holds at most, where it has parts for several short rows, see `wide_workgroups`; and lanes
+of rows that are read element by element, at least where there are so many (softmax on an H200: 2^20 rows of 32 f32 by 32 lanes 159 us, by 8
+and by 4 67, by 2 81; of 32 bf16 172, 47, 39, 41; of 7 f32 by 32 lanes 116 us, by 2 22, by 1 40)."""
 HELD_OF_PRODUCTS = HELD | {128: 32}
 """The same of programs with products, in which each element that is loaded is multiplied by all that a lane has in its row or column
 (4,096^3 of f32 on an H200 by blocks of 64 x 64 x 32: 3,740 us by 128 lanes, 4,120 by 256, 4,820 by 64)."""
@@ -97,8 +101,8 @@ class SliceSchedule:
             )
         if self.neighbours not in (1, GROUP):
             raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
-        if self.lanes not in HELD:
-            raise ValueError(f"lanes are a power of two from {FEWEST} to {MOST}, not {self.lanes}")
+        if not 1 <= self.lanes <= MOST or self.lanes & (self.lanes - 1):
+            raise ValueError(f"lanes are a power of two from 1 to {MOST}, not {self.lanes}")
 
 
 def slice_schedule(program: Program, machine: SliceMachine | None = None) -> SliceSchedule:
@@ -111,7 +115,11 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     has_products = any(op.name == "slice_dot" for op in program.walk())
     most = HELD_OF_PRODUCTS if has_products else HELD_ON_GPU if machine.is_gpu else HELD
     lanes = next((lanes for lanes, held in most.items() if longest <= lanes * held), MOST)
-    schedule = SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
+    neighbours = GROUP if _are_aligned(program) else 1
+    if machine.is_gpu and longest <= SUBGROUP_SIZE // 2 * HELD_OF_SHORT and is_of_lanes(program):
+        least = max(1, -(-longest // HELD_OF_SHORT), min(longest, LEAST_APART) if neighbours == 1 else 1)
+        lanes = 1 << (least - 1).bit_length()
+    schedule = SliceSchedule(lanes, neighbours)
     if not processors or program.grid is None or longest < WIDE or not may_share(program):
         return schedule
     return _shared(schedule, longest, prod(program.grid), processors)
@@ -221,6 +229,19 @@ def may_share(program: Program) -> bool:
         if "write" in effects:
             written.add(op.attrs["buffer"])
     return not read & written
+
+
+def is_of_lanes(program: Program) -> bool:
+    """Whether the lanes of a row need no memory between them, and hand nothing to others: rows of a subgroup's parts stand side by side."""
+    for op in program.walk():
+        format, effects = op.definition.format, op.definition.effects
+        if op.regions or effects & {"atomic", "print", "wait", "sync", "subgroup", "workgroup"}:
+            return False
+        if format in ("slice_scan", "slice_transpose", "slice_dot"):
+            return False
+        if any(len(value.type.extents) > 1 for value in (*op.operands, *op.results)):
+            return False
+    return True
 
 
 def longest_slice(program: Program) -> int:
