@@ -72,12 +72,16 @@ def check(composed: Composed, target: str | Dispatcher) -> Outcome:
 
     One in AS_WRITTEN runs as it is, and one that fails does, too, so that it is known what is at fault.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProgramWarning)  # a stage may be drawn whose result no other reads
+        return _check(composed, target)
+
+
+def _check(composed: Composed, target: str) -> Outcome:
     outcome, rng = Outcome(), random.Random(f"passes {composed.seed}")
     expected = composed.expected()
     try:
-        with warnings.catch_warnings():  # a stage may be drawn whose result no other reads
-            warnings.simplefilter("ignore", ProgramWarning)
-            module = composed.pipeline().module if composed.is_python else parse(composed.text())
+        module = composed.pipeline().module if composed.is_python else parse(composed.text())
     except Exception as error:
         outcome.failures.append(("translate", _message(error)))
         return outcome
