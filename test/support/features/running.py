@@ -77,7 +77,7 @@ def check(composed: Composed, target: str | Dispatcher) -> Outcome:
         return _check(composed, target)
 
 
-def _check(composed: Composed, target: str) -> Outcome:
+def _check(composed: Composed, target: str | Dispatcher) -> Outcome:
     outcome, rng = Outcome(), random.Random(f"passes {composed.seed}")
     expected = composed.expected()
     try:
