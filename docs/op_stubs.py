@@ -143,9 +143,11 @@ def package_stub() -> str:
     modules = {name: f".{module}" for name, module in vars(vyre_opt)["_EXPORTS"].items()}
     modules |= vars(vyre_opt)["_NEIGHBOURS"]
     lines += [f"from {module} import {name} as {name}" for name, module in modules.items()]
-    of_lang = [name for name in vyre_opt.lang.__all__ if name not in (*INTRINSICS, *namespaces())]
-    lines += [f"from .lang import {name} as {name}" for name in of_lang]
-    lines += [f"from .lang.ops import {name} as {name}" for name in (*INTRINSICS, *namespaces())]
+    of_ops = [
+        n for n in (*INTRINSICS, *namespaces()) if getattr(vyre_opt, n) is getattr(vyre_opt.lang.ops, n)
+    ]
+    lines += [f"from .lang import {name} as {name}" for name in vyre_opt.lang.__all__ if name not in of_ops]
+    lines += [f"from .lang.ops import {name} as {name}" for name in of_ops]
     return "\n".join([*lines, "\n__version__: str"]) + "\n"
 
 

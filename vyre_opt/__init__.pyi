@@ -122,6 +122,8 @@ from .lang import i16 as i16
 from .lang import i32 as i32
 from .lang import i64 as i64
 from .lang import i8 as i8
+from .lang import matrix_load as matrix_load
+from .lang import matrix_store as matrix_store
 from .lang import program as program
 from .lang import rand as rand
 from .lang import randint as randint
@@ -223,8 +225,6 @@ from .lang.ops import subgroup_scan as subgroup_scan
 from .lang.ops import workgroup_reduce as workgroup_reduce
 from .lang.ops import workgroup_scan as workgroup_scan
 from .lang.ops import subgroup_ballot as subgroup_ballot
-from .lang.ops import matrix_load as matrix_load
-from .lang.ops import matrix_store as matrix_store
 from .lang.ops import matrix_mul_add as matrix_mul_add
 from .lang.ops import trap as trap
 from .lang.ops import debug_print as debug_print

@@ -119,3 +119,64 @@ def test_what_is_wrong_is_told(tmp_path: Path, body: str, message: str | None) -
     assert message is None or message in error.message + (error.help or "")
     assert error.loc is not None
     assert error.loc.source.name.endswith("matrices.py")
+
+
+EDGES = """n = vyre.workgroup_id(1) * 32
+total = vyre.matrix(32, 32, f32)
+for k in range(0, a.shape[1], 16):
+    left = vyre.matrix_load(a, (r, k), 32, 16, "a", fill=0)
+    right = vyre.matrix_load(b, (n, k), 16, 32, "b", "column_major", fill=0)
+    total = vyre.matrix_mul_add(left, right, total)
+total = total + vyre.matrix_load(bias, n, 32, 32, fill=-1)
+vyre.matrix_store(c, (r, n), total, clip=True)
+vyre.matrix_store(turned, (n, r), total, layout="column_major", clip=True)"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "ref"])
+def test_matrices_at_the_edges_of_arrays(tmp_path: Path, target: str) -> None:
+    """Whole, in part and not at all inside; only what is inside is written."""
+    arguments = "a: Read[f16[:, :]], b: Read[f16[:, :]], bias: Read[f32], c: Write[f32[:, :]], turned: Write[f32[:, :]]"
+    edges = kernel(tmp_path, arguments, EDGES).options(target=target)
+    rng = np.random.default_rng(1)
+    for m, n, k in ((50, 20, 40), (64, 32, 16), (1, 1, 1), (100, 77, 33)):
+        a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (n, k)))
+        bias, guarded = rng.integers(-4, 5, n).astype(np.float32), np.full((m, n + 3), 9, np.float32)
+        turned = np.zeros((n, m), np.float32)
+        expected = a.astype(np.float32) @ b.T.astype(np.float32) + bias
+        edges[-(-m // 64), -(-n // 32)](a, b, bias, guarded[:, :n].copy(), turned)
+        np.testing.assert_array_equal(turned, expected.T)
+
+
+def test_an_index_below_zero_is_beyond_an_edge(tmp_path: Path) -> None:
+    body = """m = vyre.matrix_load(a, (u32(0) - 2, u32(0) - 3), 16, 16, fill=7)
+if s == 0:
+    vyre.matrix_store(c, (0, 0), m)"""
+    a, c = np.arange(400, dtype=np.float32).reshape(20, 20), np.zeros((16, 16), np.float32)
+    kernel(tmp_path, "a: Read[f32[:, :]], c: Write[f32[:, :]]", body)[1](a, c)
+    expected = np.full((16, 16), 7, np.float32)
+    expected[2:, 3:] = a[:14, :13]
+    np.testing.assert_array_equal(c, expected)
+
+
+WRONG_EDGES = [
+    ('vyre.matrix_load(a, (r, 0), 32, 16, "a", fill="x")', '"x" is no number', "write fill=0"),
+    (
+        "vyre.matrix_store(c, (r, 0), vyre.matrix(32, 32, f32), clip=3)",
+        "3 is neither True nor False",
+        "write clip=True",
+    ),
+    (
+        "vyre.matrix_store(c, (r, 0), 1.0, clip=True)",
+        "1.0 is a float, no matrix",
+        "vyre.matrix_load gives one",
+    ),
+    ("vyre.matrix_load(a, r, 32, 16, fill=0)", "a takes 2 indices, not one", "an element is a[i, j]"),
+    ("vyre.matrix_load(a, (r, 0), 32, 16, filled=0)", "takes no filled", "did you mean fill?"),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "help"), WRONG_EDGES)
+def test_wrong_edges_are_told_where_they_are(tmp_path: Path, line: str, message: str, help: str) -> None:
+    with pytest.raises(vyre_opt.DiagnosticError) as caught:
+        kernel(tmp_path, "a: Read[f16[:, :]], c: Write[f32[:, :]]", line).text()
+    assert all(part in str(caught.value) for part in (message, help, "matrices.py:9:"))

@@ -36,7 +36,7 @@ pipeline_translation  a function as a pipeline
 import builtins
 import sys
 
-from . import ops
+from . import ops, tiles
 from .functions import Func, Kernel, func, program
 from .intrinsics import ceil_div, static
 from .ops import *  # noqa: F403 - one name an op
@@ -59,7 +59,7 @@ from .scalars import (
     u32,
     u64,
 )
-from .tiles import copy_tile, dot
+from .tiles import copy_tile, dot, matrix_load, matrix_store
 from .tunable import Tunable, tunable
 from .types import Array, Read, ReadWrite, Write
 
@@ -67,9 +67,9 @@ __all__ = [
     "PipelineFunction",
     "pipeline",
     "Array", "Float", "Func", "Int", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
-    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "rand", "randint", "static", "tunable",
+    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "matrix_load", "matrix_store", "program", "rand", "randint", "static", "tunable",
     "u16", "u32", "u64", "u8",
     # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them; nor does it
     # hide modules, math and select, which are vyre.math and vyre.select
-    *(name for name in ops.__all__ if not hasattr(builtins, name) and name not in sys.stdlib_module_names),
+    *(name for name in ops.__all__ if not (hasattr(builtins, name) or name in sys.stdlib_module_names or name in tiles.__all__)),
 ]  # fmt: skip

@@ -6,30 +6,36 @@
     vyre.barrier()
     total = vyre.dot(tile, (s, r, 0), other, (s, 0, n), total, 64)
 
+Matrices at the edge of an array go through a tile of their subgroup: `matrix_load(a, (r, k), 32, 16, "a", fill=0)` and
+`matrix_store(c, (r, n), total, clip=True)` take the elements that there are.
+
 Rows that are 16 bytes longer than a power of two lie in different banks of a GPU's memory, so that eight are read at once.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.types import DataType
 from . import ops
-from .bindings import BufferView
+from .bindings import BufferView, Static
 from .call_arguments import array_of, by_name
 from .copies import copied_between
 from .emitter import type_of
 from .functions import Func
 from .intrinsics import static
+from .matrices import FORMATS
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["copy_tile", "dot"]
+__all__ = ["copy_tile", "dot", "matrix_load", "matrix_store"]
 
 PIECE_BYTES = 16
 """Bytes that an invocation copies at a time, at most."""
@@ -38,7 +44,7 @@ DEPTH_BYTES = 32
 """Bytes of a factor's row that the matrix units take at a time."""
 
 
-Check = Callable[["Expressions", dict[str, ast.expr]], None]
+Check = Callable[["Expressions", dict[str, ast.expr]], object]
 
 
 class _TileFunction(Func):
@@ -58,6 +64,59 @@ class _TileFunction(Func):
             return super().__vyre_call__(t, node)
         finally:
             t.emitter.pinned = outer
+
+
+class _MatrixFunction(_TileFunction):
+    """A matrix op; a call that says what there is beyond the edges of its array gets the ops of a function in its place."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, self.check_op)
+        self.row, self.edge = OPS[function.__name__], self.names[-2]
+        self.names = self.names[:-1]
+        self.__signature__ = inspect.signature(function).replace(
+            parameters=[*inspect.signature(function).parameters.values()][:-1]
+        )
+
+    def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        given = by_name(t, node, *self.names, optional=len(self.function.__defaults__ or ()) - 1)
+        if self.edge not in given:
+            return FORMATS[self.row.format](t, node, self.row)
+        with t.emitter.aside():
+            view = self.check_op(t, given)
+        if view.buffer.dimensions == 1 and not isinstance(given["index"], ast.Tuple):
+            given["index"] = ast.Tuple([given["index"]], ast.Load())
+        keywords = [ast.keyword(name, value) for name, value in given.items()]
+        subgroups = -(-t.program.lanes // SUBGROUP_SIZE)
+        keywords.append(ast.keyword("subgroups", ast.Constant(subgroups)))
+        whole = ast.copy_location(ast.Call(node.func, [], keywords), node)
+        outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
+        try:
+            return Func.__vyre_call__(self, t, ast.fix_missing_locations(whole))
+        finally:
+            t.emitter.pinned = outer
+
+    def check_op(self, t: Expressions, given: dict[str, ast.expr]) -> BufferView:
+        """The array, of a call whose other arguments are right.  Raises Unsupported."""
+        keywords = [ast.keyword(name, value) for name, value in given.items() if name != self.edge]
+        array = given["array"]
+        call = ast.copy_location(ast.Call(ast.Name("matrix", ast.Load()), [], keywords), array)
+        FORMATS[self.row.format](t, ast.fix_missing_locations(call), self.row)
+        self.check_edge(t, given[self.edge])
+        return array_of(t, array, "read" if self.row.name == "matrix_load" else "written")
+
+    def check_edge(self, t: Expressions, node: ast.expr) -> None:
+        binding, text = t.expression(node), t.source.text(node)
+        known = binding.value if isinstance(binding, Static) else None
+        if self.edge == "clip" and not isinstance(known, bool):
+            raise Unsupported(
+                node,
+                f"clip says whether edges are left out, and {text} is neither True nor False",
+                "write clip=True",
+            )
+        if self.edge == "fill" and isinstance(binding, Static) and not isinstance(known, (int, float)):
+            raise Unsupported(
+                node, f"{text} is no number, which elements beyond the edges are", "write fill=0"
+            )
 
 
 def _checked_by(check: Check) -> Callable[[Callable[..., Any]], _TileFunction]:
@@ -173,3 +232,79 @@ def dot(a: Any, a_at: Any, b: Any, b_at: Any, total: Any, depth: Any) -> Any:
         )
         total = ops.matrix_mul_add(x, y, total)
     return total
+
+
+@_MatrixFunction
+def matrix_load(
+    array: Any,
+    index: Any,
+    rows: Any,
+    columns: Any,
+    use: Any = "acc",
+    layout: Any = "row_major",
+    fill: Any = None,
+    subgroups: Any = 1,
+) -> Any:
+    """The matrix of rows x columns elements of `array` whose first one is at `index`; all lanes of a subgroup hold it together.
+
+    `rows`, `columns`: numbers that are known.  `use`: "a" and "b" for the factors of `matrix_mul_add`, "acc" for sums.  `layout`:
+    "column_major" where the array holds the matrix transposed.  `fill`: what the matrix has for elements beyond the edges of the array;
+    without it these are a fault.
+    """
+    last = static(array.ndim - 1)
+    down, across = static((columns, rows) if layout == "column_major" else (rows, columns))
+    # of an index that has wrapped around below 0 its end may be inside
+    is_inside = index[last] < array.shape[last] and index[last] + across <= array.shape[last]
+    if static(last > 0):
+        is_inside = is_inside and index[last - 1] < array.shape[last - 1]
+        is_inside = is_inside and index[last - 1] + down <= array.shape[last - 1]
+    if is_inside:
+        matrix = ops.matrix_load(array, index, rows, columns, use, layout)
+    else:
+        tile = ops.shared(array.dtype, (subgroups, down, across))
+        own = ops.subgroup_id()
+        ops.barrier("subgroup")
+        for number in range(ops.lane_id(), down * across, 32):
+            row, column = number // across, number % across
+            at = [
+                index[d] + (column if d == last else row if d == last - 1 else 0) for d in range(array.ndim)
+            ]
+            value = array.dtype(fill)
+            if at[last] < array.shape[last] and (static(last == 0) or at[last - 1] < array.shape[last - 1]):
+                value = array[at]
+            tile[own, row, column] = value
+        ops.barrier("subgroup")
+        matrix = ops.matrix_load(tile, (own, 0, 0), rows, columns, use, layout)
+    return matrix
+
+
+@_MatrixFunction
+def matrix_store(
+    array: Any, index: Any, value: Any, layout: Any = "row_major", clip: Any = False, subgroups: Any = 1
+) -> None:
+    """Write a matrix to `array`, from `index` on.
+
+    `layout`: "column_major" where the array gets the matrix transposed.  `clip`: whether elements beyond the edges of the array are left
+    out; without it these are a fault.
+    """
+    rows, columns = value.shape
+    last = static(array.ndim - 1)
+    down, across = static((columns, rows) if layout == "column_major" else (rows, columns))
+    is_inside = index[last] < array.shape[last] and index[last] + across <= array.shape[last]
+    is_inside = is_inside and index[last - 1] < array.shape[last - 1]
+    is_inside = is_inside and index[last - 1] + down <= array.shape[last - 1]
+    if static(not clip) or is_inside:
+        ops.matrix_store(array, index, value, layout)
+    else:
+        tile = ops.shared(array.dtype, (subgroups, down, across))
+        own = ops.subgroup_id()
+        ops.barrier("subgroup")
+        ops.matrix_store(tile, (own, 0, 0), value, layout)
+        ops.barrier("subgroup")
+        for number in range(ops.lane_id(), down * across, 32):
+            row, column = number // across, number % across
+            at = [
+                index[d] + (column if d == last else row if d == last - 1 else 0) for d in range(array.ndim)
+            ]
+            if at[last] < array.shape[last] and at[last - 1] < array.shape[last - 1]:
+                array[at] = tile[own, row, column]
