@@ -10,7 +10,11 @@ from ..execution.dispatcher import DispatcherLike
 from ..driver.prepared_chain import TTChain as TTChain
 from ..driver.tt_table import TTTable as TTTable
 from vyre_scan.decode_scan import decode_scan as decode_scan
+from vyre_opt.row_kernels.norms import layer_norm as layer_norm
+from vyre_opt.row_kernels.norms import layer_norm_backward as layer_norm_backward
 from ..driver.numeric_kernels import prefix_scan as prefix_scan
+from vyre_opt.row_kernels.norms import rms_norm as rms_norm
+from vyre_opt.row_kernels.norms import rms_norm_backward as rms_norm_backward
 from ..driver.numeric_kernels import softmax as softmax
 
 A = TypeVar("A")
@@ -37,6 +41,29 @@ def base64_decode(text: str | bytes | NDArray[Any], *, dispatcher: DispatcherLik
 @overload
 def base64_decode(text: A, *, dispatcher: DispatcherLike | None = None) -> A: ...
 @overload
+def cross_entropy(x: NDArray[Any], labels: NDArray[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None) -> NDArray[Any]:
+    """The cross entropy of each row of logits and its label: log(sum(exp(x))) - x[label].
+
+    Args:
+        x: (..., columns) of f32, f16 or bf16, computed in f32.
+        labels: (...) of i32, i64, u8, u16 or u32, below columns.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array of f32 that gets the result, and is returned.
+
+    Returns:
+        An array of f32 of shape (...), of the library and memory of `x`, without reduction.
+
+    Raises:
+        BadInputs: for other types or shapes, and rows without elements, before anything runs.
+        ProgramError: for a label that no column has; on a GPU where accesses are checked.
+
+    Example:
+        >>> kernels.cross_entropy(np.zeros((1, 4), np.float32), np.array([2], np.int32)).round(4).tolist()
+        [1.386299967765808]
+    """
+@overload
+def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> A: ...
+@overload
 def hex_decode(text: str | bytes | NDArray[Any], *, dispatcher: DispatcherLike | None = None) -> NDArray[np.uint8]:
     """The bytes that hexadecimal text encodes.
 
@@ -57,6 +84,27 @@ def hex_decode(text: str | bytes | NDArray[Any], *, dispatcher: DispatcherLike |
     """
 @overload
 def hex_decode(text: A, *, dispatcher: DispatcherLike | None = None) -> A: ...
+@overload
+def log_sum_exp(x: NDArray[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None) -> NDArray[Any]:
+    """The logarithm of the sum of exp(x) along the last axis, which does not overflow.
+
+    Args:
+        x: (..., columns) of f32, f16 or bf16, computed in f32.  A row of -inf gives -inf, one with +inf +inf, one with a NaN NaN.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array of f32 that gets the result, and is returned.
+
+    Returns:
+        An array of f32 of shape (...), of the library and memory of `x`.
+
+    Raises:
+        BadInputs: for other types or shapes, and rows without elements, before anything runs.
+
+    Example:
+        >>> kernels.log_sum_exp(np.array([[1000, 1000 - np.log(3)]], np.float32)).round(3).tolist()
+        [1000.2880249023438]
+    """
+@overload
+def log_sum_exp(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> A: ...
 @overload
 def matmul(a: NDArray[Any], b: Any, bias: Any = None, activation: str = 'none', *, dtype: str | None = None, result: str | None = None, dispatcher: DispatcherLike | None = None, out: Any = None) -> NDArray[Any]:
     """Product of matrices, activation(a b + bias), with sums in f32, of f64 in f64.

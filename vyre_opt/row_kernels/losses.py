@@ -1,0 +1,102 @@
+"""log_sum_exp and cross_entropy of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, TypeVar
+
+import vyre_opt as vyre
+
+from ..driver.operands import A, DispatcherLike, Like
+from ..execution.dispatcher import BadInputs
+from ..lang import Read, Write, f32, i32, i64, u8, u16, u32
+from .on_rows import Element, RowsCall, as_line, as_rows
+
+__all__ = ["cross_entropy", "log_sum_exp"]
+
+Label = TypeVar("Label", i32, i64, u8, u16, u32)
+LABELS = ("int32", "int64", "uint8", "uint16", "uint32")
+INFINITY = math.inf
+
+
+@vyre.program
+def _log_sum_exp(x: Read[Annotated[Element, :, :]], y: Write[f32]) -> None:
+    r = vyre.workgroup_id(0)
+    row = f32(x[r, :])
+    most = vyre.max(row)
+    origin = vyre.where(vyre.abs(most) < INFINITY, most, 0.0)  # of a row of -inf alone, 0
+    y[r] = vyre.log(vyre.sum(vyre.exp(row - origin))) + origin
+
+
+@vyre.program
+def _cross_entropy(x: Read[Annotated[Element, :, :]], labels: Read[Label], y: Write[f32]) -> None:
+    r = vyre.workgroup_id(0)
+    row = f32(x[r, :])
+    most = vyre.max(row)
+    origin = vyre.where(vyre.abs(most) < INFINITY, most, 0.0)
+    total = vyre.log(vyre.sum(vyre.exp(row - origin))) + origin
+    y[r] = total - f32(x[r, labels[r]])
+
+
+def log_sum_exp(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
+    """The logarithm of the sum of exp(x) along the last axis, which does not overflow.
+
+    Args:
+        x: (..., columns) of f32, f16 or bf16, computed in f32.  A row of -inf gives -inf, one with +inf +inf, one with a NaN NaN.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array of f32 that gets the result, and is returned.
+
+    Returns:
+        An array of f32 of shape (...), of the library and memory of `x`.
+
+    Raises:
+        BadInputs: for other types or shapes, and rows without elements, before anything runs.
+
+    Example:
+        >>> kernels.log_sum_exp(np.array([[1000, 1000 - np.log(3)]], np.float32)).round(3).tolist()
+        [1000.2880249023438]
+    """
+    call = RowsCall("log_sum_exp", {"x": x}, dispatcher)
+    _need_columns(call)
+    y = call.result(call.shape, "float32", out)
+    call.run(_log_sum_exp, call.rows, as_rows(x), as_line(y))
+    result: A = call.given(y, out)
+    return result
+
+
+def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
+    """The cross entropy of each row of logits and its label: log(sum(exp(x))) - x[label].
+
+    Args:
+        x: (..., columns) of f32, f16 or bf16, computed in f32.
+        labels: (...) of i32, i64, u8, u16 or u32, below columns.
+        dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+        out: an array of f32 that gets the result, and is returned.
+
+    Returns:
+        An array of f32 of shape (...), of the library and memory of `x`, without reduction.
+
+    Raises:
+        BadInputs: for other types or shapes, and rows without elements, before anything runs.
+        ProgramError: for a label that no column has; on a GPU where accesses are checked.
+
+    Example:
+        >>> kernels.cross_entropy(np.zeros((1, 4), np.float32), np.array([2], np.int32)).round(4).tolist()
+        [1.386299967765808]
+    """
+    call = RowsCall("cross_entropy", {"x": x, "labels": labels}, dispatcher)
+    _need_columns(call)
+    call.need("labels", call.shape, of_kind=False)
+    if call.operands["labels"].kind not in LABELS:
+        raise BadInputs(
+            f"cross_entropy: labels holds {', '.join(LABELS)}, not {call.operands['labels'].kind}"
+        )
+    y = call.result(call.shape, "float32", out)
+    call.run(_cross_entropy, call.rows, as_rows(x), as_line(labels), as_line(y))
+    result: A = call.given(y, out)
+    return result
+
+
+def _need_columns(call: RowsCall) -> None:
+    if not call.columns:
+        raise BadInputs(f"{call.name}: x has rows without elements")
