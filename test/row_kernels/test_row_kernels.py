@@ -96,6 +96,10 @@ def test_no_rows() -> None:
 
 X, W = np.ones((2, 3), np.float32), np.ones(3, np.float32)
 WRONG: dict[str, Callable[[], Any]] = {
+    "cross_entropy: labels is list, no array: pass np.asarray(labels)": lambda: kernels.cross_entropy(
+        X, [0, 1]
+    ),
+    "layer_norm_of_rows: eps is f32: 'a' is not a number": lambda: kernels.layer_norm(X, W, W, "a"),
     "layer_norm: weight is of shape (2,), and (3,) goes with x of shape (2, 3)": lambda: kernels.layer_norm(
         X, W[:2], W
     ),

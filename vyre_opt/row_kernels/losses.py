@@ -20,7 +20,7 @@ INFINITY = math.inf
 
 
 @vyre.program
-def _log_sum_exp(x: Read[Annotated[Element, :, :]], y: Write[f32]) -> None:
+def log_sum_exp_of_rows(x: Read[Annotated[Element, :, :]], y: Write[f32]) -> None:
     r = vyre.workgroup_id(0)
     row = f32(x[r, :])
     most = vyre.max(row)
@@ -29,7 +29,7 @@ def _log_sum_exp(x: Read[Annotated[Element, :, :]], y: Write[f32]) -> None:
 
 
 @vyre.program
-def _cross_entropy(x: Read[Annotated[Element, :, :]], labels: Read[Label], y: Write[f32]) -> None:
+def cross_entropy_of_rows(x: Read[Annotated[Element, :, :]], labels: Read[Label], y: Write[f32]) -> None:
     r = vyre.workgroup_id(0)
     row = f32(x[r, :])
     most = vyre.max(row)
@@ -59,7 +59,7 @@ def log_sum_exp(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = No
     call = RowsCall("log_sum_exp", {"x": x}, dispatcher)
     _need_columns(call)
     y = call.result(call.shape, "float32", out)
-    call.run(_log_sum_exp, call.rows, as_rows(x), as_line(y))
+    call.run(log_sum_exp_of_rows, call.rows, as_rows(x), as_line(y))
     result: A = call.given(y, out)
     return result
 
@@ -92,7 +92,7 @@ def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, 
             f"cross_entropy: labels holds {', '.join(LABELS)}, not {call.operands['labels'].kind}"
         )
     y = call.result(call.shape, "float32", out)
-    call.run(_cross_entropy, call.rows, as_rows(x), as_line(labels), as_line(y))
+    call.run(cross_entropy_of_rows, call.rows, as_rows(x), as_line(labels), as_line(y))
     result: A = call.given(y, out)
     return result
 

@@ -20,7 +20,7 @@ LEAST_CHUNK, MOST_CHUNKS, ACROSS = 32, 256, 512
 
 
 @vyre.program
-def _layer_norm(
+def layer_norm_of_rows(
     x: Read[Annotated[Element, :, :]],
     weight: Read[Element],
     bias: Read[Element],
@@ -35,7 +35,7 @@ def _layer_norm(
 
 
 @vyre.program
-def _layer_norm_dx(
+def layer_norm_dx(
     dy: Read[Annotated[Element, :, :]],
     x: Read[Annotated[Element, :, :]],
     weight: Read[Element],
@@ -57,7 +57,7 @@ def _layer_norm_dx(
 
 
 @vyre.program
-def _rms_norm(
+def rms_norm_of_rows(
     x: Read[Annotated[Element, :, :]], weight: Read[Element], y: Write[Annotated[Element, :, :]], eps: f32
 ) -> None:
     r = vyre.workgroup_id(0)
@@ -67,7 +67,7 @@ def _rms_norm(
 
 
 @vyre.program
-def _rms_norm_dx(
+def rms_norm_dx(
     dy: Read[Annotated[Element, :, :]],
     x: Read[Annotated[Element, :, :]],
     weight: Read[Element],
@@ -87,7 +87,7 @@ def _rms_norm_dx(
 
 
 @vyre.program
-def _sums_of_chunks(
+def sums_of_chunks(
     dy: Read[Annotated[Element, :, :]],
     x: Read[Annotated[Element, :, :]],
     mean: Read[f32],
@@ -108,7 +108,7 @@ def _sums_of_chunks(
 
 
 @vyre.program
-def _sum_of_chunks(parts: Read[Annotated[f32, :, :]], total: Write[Element]) -> None:
+def sum_of_chunks(parts: Read[Annotated[f32, :, :]], total: Write[Element]) -> None:
     j = vyre.workgroup_id(0) * ACROSS
     sums = vyre.zeros((ACROSS,), f32)
     for i in range(parts.shape[0]):
@@ -146,7 +146,7 @@ def layer_norm(
     for name in ("weight", "bias"):
         call.need(name, (call.columns,))
     y = call.result(call.first.shape, out=out)
-    call.run(_layer_norm, call.rows, as_rows(x), weight, bias, as_rows(y), eps)
+    call.run(layer_norm_of_rows, call.rows, as_rows(x), weight, bias, as_rows(y), eps)
     result: A = call.given(y, out)
     return result
 
@@ -174,7 +174,7 @@ def layer_norm_backward(
         >>> [each.tolist() for each in kernels.layer_norm_backward(ones, x, ones[0], 0.0)]
         [[[0.0, 0.0], [0.0, 0.0]], [-2.0, 2.0], [2.0, 2.0]]
     """
-    return _backward("layer_norm_backward", _layer_norm_dx, dy, x, weight, eps, dispatcher)
+    return _backward("layer_norm_backward", layer_norm_dx, dy, x, weight, eps, dispatcher)
 
 
 def rms_norm(
@@ -202,7 +202,7 @@ def rms_norm(
     call = RowsCall("rms_norm", {"x": x, "weight": weight}, dispatcher)
     call.need("weight", (call.columns,))
     y = call.result(call.first.shape, out=out)
-    call.run(_rms_norm, call.rows, as_rows(x), weight, as_rows(y), eps)
+    call.run(rms_norm_of_rows, call.rows, as_rows(x), weight, as_rows(y), eps)
     result: A = call.given(y, out)
     return result
 
@@ -230,7 +230,7 @@ def rms_norm_backward(
         >>> kernels.rms_norm_backward(ones, x, ones[0], 0.0)[1].tolist()
         [0.20000000298023224, 1.399999976158142]
     """
-    dx, dw, _ = _backward("rms_norm_backward", _rms_norm_dx, dy, x, weight, eps, dispatcher)
+    dx, dw, _ = _backward("rms_norm_backward", rms_norm_dx, dy, x, weight, eps, dispatcher)
     return dx, dw
 
 
@@ -247,9 +247,9 @@ def _backward(
     parts = [call.result((chunks, call.columns), "float32") for _ in range(2)]
     grad, rows = as_rows(dy), as_rows(x)
     call.run(kernel, call.rows, grad, rows, weight, as_rows(dx), mean, scale, eps)
-    call.run(_sums_of_chunks, (chunks, across), grad, rows, mean, scale, *parts, chunk)
+    call.run(sums_of_chunks, (chunks, across), grad, rows, mean, scale, *parts, chunk)
     for part, total in zip(parts, (dw, db), strict=True):
-        call.run(_sum_of_chunks, across, part, total)
+        call.run(sum_of_chunks, across, part, total)
     if not call.rows:
         dw[...], db[...] = 0, 0
     return dx, dw, db

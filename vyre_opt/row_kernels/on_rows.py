@@ -34,6 +34,10 @@ class RowsCall:
         self.operands: dict[str, Operand] = {
             each: self.backend.take(array, each) for each, array in arrays.items()
         }
+        for each, array in arrays.items():
+            if not hasattr(array, "shape"):
+                kind = type(array).__name__
+                raise BadInputs(f"{name}: {each} is {kind}, no array: pass np.asarray({each})")
         self.first, self.rows_name = next(iter(self.operands.values())), next(iter(arrays))
         if self.first.kind not in TYPES:
             raise BadInputs(
