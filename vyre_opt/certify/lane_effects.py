@@ -27,8 +27,9 @@ U32, BOOL = DataType.U32, DataType.BOOL
 SUBGROUP = 32
 
 Lanes = Sequence[Term]
-Layout = tuple[int, int, int, int, int]
-"""Layout of a slice that a loop carries: rows and columns of it, rows and columns of invocations, and neighbours of a row that each has."""
+Layout = tuple[int, int, int, int, int, bool]
+"""Layout of a slice that a loop carries: rows and columns of it, rows and columns of invocations, and neighbours of a row that each
+has; whether invocations 0 and 1 are in two rows (slices/layout)."""
 
 
 @dataclass
@@ -735,7 +736,7 @@ def _acts(op: Op) -> bool:
 
 def _places(layout: Layout) -> list[tuple[int, int, int]]:
     """The rounds down and along, and the neighbours, of what a lane holds."""
-    rows, columns, row_lanes, column_lanes, neighbours = layout
+    rows, columns, row_lanes, column_lanes, neighbours, _ = layout
     width = 1 if columns == 1 else neighbours
     down, along = -(-rows // row_lanes), -(-columns // (column_lanes * width))
     return [(i, j, k) for i in range(down) for j in range(along) for k in range(width)]
@@ -743,9 +744,12 @@ def _places(layout: Layout) -> list[tuple[int, int, int]]:
 
 def _held(value: Elements, layout: Layout, lane: int, place: tuple[int, int, int]) -> Term | None:
     """The element that a lane holds; None if there is none."""
-    rows, columns, row_lanes, column_lanes, neighbours = layout
+    rows, columns, row_lanes, column_lanes, neighbours, is_paired = layout
     width = 1 if columns == 1 else neighbours
     i, j, k = place
+    if is_paired:
+        pair, of_pair = divmod(lane, 2)
+        lane = (pair // column_lanes * 2 + of_pair) * column_lanes + pair % column_lanes
     row = 0 if rows == 1 else lane // column_lanes + i * row_lanes
     column = 0 if columns == 1 else (j * column_lanes + lane % column_lanes) * width + k
     if row >= rows or column >= columns:

@@ -46,9 +46,11 @@ class LowerSlicesOptions:
 
 
 def _invocations(layout: AnyLayout) -> list[int]:
-    """A layout in a certificate: rows, columns, rows and columns of lanes, and neighbours; nothing of one by subgroups."""
-    is_plain = isinstance(layout, Layout) and layout.bands == 1
-    return [*astuple(layout)[:5]] if is_plain else []
+    """A layout in a certificate: rows, columns, rows and columns of lanes, neighbours, and whether lanes are paired; nothing of one
+    by subgroups."""
+    if not isinstance(layout, Layout) or layout.bands > 1:
+        return []
+    return [*astuple(layout)[:5], layout.is_paired]
 
 
 @register

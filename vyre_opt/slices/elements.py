@@ -153,12 +153,18 @@ class Elements:
     def moved_by(self, value: Value, distance: int) -> Value:
         return self.b.add(value, distance) if distance else value
 
-    def lane_of_rows(self, column_lanes: int) -> Value:
+    def lane_of_rows(self, layout: Layout) -> Value:
         """The row of invocations that this one is in."""
-        if column_lanes == 1:
+        b, shift = self.b, layout.column_lanes.bit_length() - 1
+        if shift == 0:
             return self.lane
-        shift = column_lanes.bit_length() - 1
-        return self.remembered(("row lane", column_lanes), lambda: self.b.shr(self.lane, shift))
+        if not layout.is_paired:
+            return self.remembered(("row lane", shift), lambda: b.shr(self.lane, shift))
+
+        def paired() -> Value:
+            return b.or_(b.shl(b.shr(self.lane, shift + 1), 1), b.and_(self.lane, 1))
+
+        return self.remembered(("row lane of pairs", shift), paired)
 
     def row_in_band(self, layout: Layout) -> Value:
         """The first row of an invocation in the band of its subgroup."""
@@ -168,7 +174,7 @@ class Elements:
     def first_row(self, layout: Layout) -> Value:
         """First row of an invocation's first group."""
         if layout.bands == 1:
-            return self.lane_of_rows(layout.column_lanes)
+            return self.lane_of_rows(layout)
         band = self.band(layout.rows // layout.bands)
         key = "first row", layout.column_lanes, layout.rows, layout.bands
         return self.remembered(key, lambda: self.b.add(band, self.row_in_band(layout)))
@@ -177,21 +183,23 @@ class Elements:
         """The first row of a subgroup that has so many."""
         return self.remembered(("band", rows), lambda: self.b.mul(self.b.subgroup_id(), rows, name="band"))
 
-    def lane_of_columns(self, column_lanes: int) -> Value:
-        if column_lanes == self.lanes:
+    def lane_of_columns(self, layout: Layout) -> Value:
+        if layout.column_lanes == self.lanes:
             return self.lane
+        b, first = self.b, int(layout.is_paired)
         return self.remembered(
-            ("column lane", column_lanes), lambda: self.b.and_(self.lane, column_lanes - 1)
+            ("column lane", layout.column_lanes, layout.is_paired),
+            lambda: b.and_(b.shr(self.lane, first) if first else self.lane, layout.column_lanes - 1),
         )
 
     def first_column(self, layout: Layout) -> Value:
         """First column of an invocation's first group."""
         if layout.column_lanes == self.lanes and layout.width == self.neighbours:
             return self.first
-        lane = self.lane_of_columns(layout.column_lanes)
+        lane = self.lane_of_columns(layout)
         if layout.width == 1:
             return lane
-        key = "first column", layout.column_lanes, layout.width
+        key = "first column", layout.column_lanes, layout.is_paired, layout.width
         return self.remembered(key, lambda: self.b.mul(lane, layout.width))
 
     @contextmanager
@@ -199,9 +207,9 @@ class Elements:
         """Block for one of the invocations that hold the same elements."""
         copies: list[Value] = []
         if layout.rows == 1 and layout.row_lanes > 1:
-            copies.append(self.lane_of_rows(layout.column_lanes))
+            copies.append(self.lane_of_rows(layout))
         if layout.columns == 1 and layout.column_lanes > 1:
-            copies.append(self.lane_of_columns(layout.column_lanes))
+            copies.append(self.lane_of_columns(layout))
         if not copies:
             yield
             return

@@ -8,6 +8,12 @@ The invocations stand in `row_lanes` rows of `column_lanes`; each holds `width` 
 and rounds of this cover the slice.  Along an extent of 1 all lanes hold the same element.  A slice of one extent stands as a row, or
 after a sum along rows as a column.
 
+Sums of products on a GPU stand in pairs: lanes 0 and 1 are in the same column of lanes, and so on.  Half a subgroup then reads vectors
+of factors at once, since lanes 0 and 1 have the same ones of the right factor, and lanes 0 and 2 of the left one:
+
+    lane 0     lane 2     lane 4     ...      of row 0
+    lane 1     lane 3     lane 5              of row 1
+
 On matrix units the subgroups have bands of neighbouring rows, which they hold as matrices, or by lanes as above.
 """
 
@@ -30,6 +36,8 @@ GROUP = 4
 
 STRIP = 16
 """Rows of a matrix."""
+COLUMN_LANES = 8
+"""Lanes side by side that a subgroup has best where lanes read factors of products."""
 MOST_WIDE, FEWEST_WIDE = 64, 8
 """Columns of a matrix: narrow ones take little memory on their way to lanes, and warpgroups multiply several at once."""
 
@@ -43,6 +51,7 @@ class Layout:
     neighbours: int = GROUP
     bands: int = 1
     """Bands of rows, one of each subgroup, whose rows of lanes go round in it; one: of the workgroup."""
+    is_paired: bool = False
 
     @classmethod
     def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
@@ -52,6 +61,25 @@ class Layout:
         while column_lanes < lanes and column_lanes * neighbours < columns:
             column_lanes *= 2
         return cls(rows, columns, lanes // column_lanes, column_lanes, neighbours)
+
+    @classmethod
+    def of_sums(cls, rows: int, columns: int, lanes: int) -> Layout:
+        """Layout of sums of products whose factors lanes read as vectors: the fewest for their sums, of `GROUP` positions of the
+        depth a row, and as many a group of columns."""
+
+        def cost(layout: Layout) -> tuple[int, int, int]:
+            read = layout.row_rounds + layout.column_rounds * GROUP
+            return layout.held, read, abs(layout.column_lanes - COLUMN_LANES)
+
+        powers = [1 << bit for bit in range(lanes.bit_length())]
+        paired = [1 < each < min(SUBGROUP_SIZE, lanes) for each in powers]
+        return min(
+            (
+                cls(rows, columns, lanes // each, each, is_paired=pair)
+                for each, pair in zip(powers, paired, strict=True)
+            ),
+            key=cost,
+        )
 
     def with_extents(self, rows: int, columns: int) -> Layout:
         """The same lanes for other extents."""
@@ -83,6 +111,13 @@ class Layout:
     @property
     def by_lanes(self) -> Layout:
         return self
+
+    def lane_bit(self, bit: int) -> int:
+        """The bit of a lane's number that is a bit of its place, which has those of the column first, then those of the row."""
+        of_row = self.column_lanes.bit_length() - 1
+        if not self.is_paired or bit > of_row:
+            return bit
+        return 0 if bit == of_row else bit + 1
 
     def held_type(self, element: DataType) -> DataType:
         """The type of what an invocation holds of each of its elements."""

@@ -30,7 +30,6 @@ from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
 from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
-from .products import product
 from .scans import Scan
 from .schedule import SliceSchedule, may_share
 from .sums import Fold
@@ -230,11 +229,11 @@ class _Lowering:
 
     def handed_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
         """Form in which a slice goes through blocks: matrices if products on units add to it."""
-        return (
-            self.units.layout(node.extents)
-            if value in self.units.sums
-            else self.elements.held_layout(op, node)
-        )
+        if value in self.units.sums:
+            return self.units.layout(node.extents)
+        if value in self.units.tiled_sums:
+            return self.units.sums_by_lanes([extent.number or 0 for extent in node.extents])
+        return self.elements.held_layout(op, node)
 
     def held(self, node: Node, layout: AnyLayout) -> list[Value]:
         """Values that an invocation holds of a slice, place by place."""
@@ -576,11 +575,13 @@ class _Lowering:
             self.nodes[op.result] = self.units.product(op, total, extents, self.nodes)
             return
         a, c = (self.nodes[v] for v in op.operands[:2])
-        for each in (a, c):
-            self.elements.held_layout(op, each)
+        for value, each in zip(op.operands, (a, c), strict=False):
+            if value not in self.units.tiles:
+                self.elements.held_layout(op, each)
         self.same_extents(op, a.extents[1:], c.extents[:1])
-        extents = [a.extents[0], c.extents[1]]
-        self.nodes[op.result] = product(self.elements, a, c, total, op.result.type, extents)
+        self.nodes[op.result] = self.units.product_by_lanes(
+            op, total, [a.extents[0], c.extents[1]], self.nodes
+        )
 
     def store(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Value
 from ..ir.rewrite import fresh_name
 from ..ir.types import DataType
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Tile"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block in workgroup memory: at a stage along the first dimension of a buffer, transposed or not."""
+
+    buffer: str
+    stage: Value
+    is_transposed: bool = False
 
 
 class Memory:

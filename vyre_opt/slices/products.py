@@ -1,8 +1,9 @@
-"""Products of blocks: both go through workgroup memory, and each invocation has its elements of the result in registers."""
+"""Products of blocks by lanes: both go through workgroup memory, and each invocation has its elements of the result in registers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..ir.program import Value
 from ..ir.types import DataType
@@ -10,34 +11,49 @@ from .elements import Elements
 from .layout import GROUP, Layout
 from .nodes import Extent, Held, Node
 
-__all__ = ["product"]
+__all__ = ["Factor", "product"]
+
+UNROLLED = 4
+"""Groups of positions of the depth without a loop, where factors are in tiles: the next ones are loaded beside products."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor in workgroup memory: row by row in a buffer of one dimension, or at a stage of tiles with rows of some length."""
+
+    buffer: str
+    columns: int
+    stage: Value | None = None
 
 
 def product(
-    elements: Elements, a: Node, c: Node, total: Node | None, dtype: DataType, extents: Sequence[Extent]
+    elements: Elements,
+    layout: Layout,
+    factors: tuple[Factor, Factor],
+    total: Node | None,
+    dtype: DataType,
+    extents: Sequence[Extent],
 ) -> Held:
     """total + a @ c, whose products are added in the order of the depth, each with one rounding."""
-    rows, depth, columns = (extent.number or 0 for extent in (extents[0], a.extents[1], extents[1]))
-    layout = elements.layout_of((rows, columns))
-    left, right = elements.written("left", a, rows * depth), elements.written("right", c, depth * columns)
     sums = None if total is None else [v for group in elements.of_layout(total, layout) for v in group]
-    values = _Product(elements, layout, (left, right), depth, dtype.element).values(sums)
-    return Held(dtype, extents, layout, values)
+    return Held(dtype, extents, layout, _Product(elements, layout, factors, dtype.element).values(sums))
 
 
 class _Product:
-    """`places`: where the first elements of an invocation's rows are in the left factor, and its columns in each row of the right one."""
+    """`rows`, `columns`: of the elements of an invocation in the left and in the right factor."""
 
     def __init__(
-        self, elements: Elements, layout: Layout, factors: tuple[str, str], depth: int, element: DataType
+        self, elements: Elements, layout: Layout, factors: tuple[Factor, Factor], element: DataType
     ) -> None:
         self.elements, self.b, self.layout = elements, elements.b, layout
-        (self.left, self.right), self.depth, self.element = factors, depth, element
+        (self.left, self.right), self.element = factors, element
+        self.depth = self.left.columns
+        self.unrolled = UNROLLED if self.left.stage is not None else 1
         groups, b = elements.groups(layout), self.b
         # where there is no element, it is computed like the last one
         is_partial = layout.row_rounds * layout.row_lanes > layout.rows
         heads = [group.position(0, 2)[0] for group in groups if group.place[1] == 0]
-        self.rows = [b.mul(b.min(h, layout.rows - 1) if is_partial else h, depth) for h in heads]
+        self.rows = [b.min(h, layout.rows - 1) if is_partial else h for h in heads]
         is_partial = layout.column_rounds * layout.column_lanes * layout.width > layout.columns
         places = [place for group in groups if group.place[0] == 0 for place in group.columns]
         self.columns = [b.min(place, layout.columns - 1) if is_partial else place for place in places]
@@ -45,32 +61,40 @@ class _Product:
     def values(self, totals: Sequence[Value] | None) -> dict[tuple[int, int], Sequence[Value]]:
         """Values of each place, added to the totals of all places in order."""
         b, width = self.b, self.layout.width
-        step = GROUP if self.depth % GROUP == 0 else 1
+        step = next(step for step in (self.unrolled * GROUP, GROUP, 1) if self.depth % step == 0)
         zero = b.const(-0.0 if self.element.is_float else 0, self.element)
+        starts = [self.start(self.left, row) for row in self.rows]
         with b.for_(0, self.depth, step, carry=totals or [zero] * self.layout.held) as loop:
-            sums: list[Value] = list(loop.args)
-            # of each row the next elements side by side, as vectors
-            factors = [
-                [self.load(self.left, b.add(start, loop.index), k) for k in range(step)]
-                for start in self.rows
-            ]
-            across = b.mul(loop.index, self.layout.columns)
-            for k in range(step):
-                others = [
-                    self.load(self.right, b.add(across, place), k * self.layout.columns)
-                    for place in self.columns
-                ]
-                sums = [
-                    self.added(sums[number], factor[k], other)
-                    for number, (factor, other) in enumerate((f, o) for f in factors for o in others)
-                ]
+            sums: Sequence[Value] = loop.args
+            for ahead in range(0, step, GROUP):
+                first = self.elements.moved_by(loop.index, ahead)
+                sums = self.multiplied(starts, first, min(GROUP, step), sums)
             loop.yield_(*sums)
         return {
             place: loop.results[k * width : (k + 1) * width] for k, place in enumerate(self.layout.places)
         }
 
-    def load(self, buffer: str, at: Value, distance: int) -> Value:
-        return self.elements.cast(self.b.load(buffer, self.elements.moved_by(at, distance)), self.element)
+    def multiplied(
+        self, starts: Sequence[Value], first: Value, count: int, sums: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Sums, and the products at so many positions of the depth; of each row these are side by side, as vectors."""
+        places = [self.elements.moved_by(first, k) for k in range(count)]
+        factors = [[self.load(self.left, start, place) for place in places] for start in starts]
+        for k, place in enumerate(places):
+            across = self.start(self.right, place)
+            others = [self.load(self.right, across, column) for column in self.columns]
+            pairs = ((factor[k], other) for factor in factors for other in others)
+            sums = [self.added(total, *pair) for total, pair in zip(sums, pairs, strict=True)]
+        return sums
+
+    def start(self, factor: Factor, row: Value) -> Value:
+        """Row of a factor, or in one dimension the place where it begins."""
+        return self.b.mul(row, factor.columns) if factor.stage is None else row
+
+    def load(self, factor: Factor, start: Value, column: Value) -> Value:
+        b, stage = self.b, factor.stage
+        at = (b.add(start, column),) if stage is None else (stage, start, column)
+        return self.elements.cast(b.load(factor.buffer, at), self.element)
 
     def added(self, total: Value, factor: Value, other: Value) -> Value:
         b = self.b

@@ -30,7 +30,7 @@ class Scan:
     def __init__(self, fold: Fold, elements: Elements, layout: Layout, mode: str) -> None:
         self.fold, self.elements, self.layout, self.b = fold, elements, layout, elements.b
         self.is_exclusive = mode == "exclusive"
-        self.lane = elements.lane_of_columns(layout.column_lanes)
+        self.lane = elements.lane_of_columns(layout)
         """Number of the lane in its row."""
         self.in_subgroup = self.b.and_(self.lane, min(layout.column_lanes, SUBGROUP_SIZE) - 1)
 
@@ -87,7 +87,7 @@ class Scan:
         if count <= 1:
             return [[] for _ in totals]
         place = self.elements.memory.of("chunks", fold.dtype, count * layout.row_lanes)
-        first = b.mul(self.elements.lane_of_rows(layout.column_lanes), count)
+        first = b.mul(self.elements.lane_of_rows(layout), count)
         chunk = b.shr(self.lane, SUBGROUP_SIZE.bit_length() - 1)
         b.barrier()
         with b.if_(b.eq(self.in_subgroup, SUBGROUP_SIZE - 1)):

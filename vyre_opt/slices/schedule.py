@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -45,6 +46,13 @@ and by 4 67, by 2 81; of 32 bf16 172, 47, 39, 41; of 7 f32 by 32 lanes 116 us, b
 HELD_OF_PRODUCTS = HELD | {128: 32}
 """The same of programs with products, in which each element that is loaded is multiplied by all that a lane has in its row or column
 (4,096^3 of f32 on an H200 by blocks of 64 x 64 x 32: 3,740 us by 128 lanes, 4,120 by 256, 4,820 by 64)."""
+
+
+HELD_OF_TILES = {32: 4, 64: 8, 128: 64, 256: 64, 512: 64, 1024: 64}
+"""The same on a GPU that copies factors ahead, of sums (333 x 77 x 4,097 of f32 on an H200 by blocks of 32 x 32 x 32: 134 us by 64 lanes,
+84 by 128, 85 by 256; of 16 x 16 x 64 41 by 64, 84 by 128)."""
+TILE_STAGES = 3
+"""Stages of such factors."""
 
 
 UNITS = ("none", "subgroups", "warpgroups")
@@ -111,11 +119,15 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     on_units = unit_schedule(program, machine)
     if on_units is not None:
         return on_units
-    longest, processors = longest_slice(program), machine.processors
-    has_products = any(op.name == "slice_dot" for op in program.walk())
-    most = HELD_OF_PRODUCTS if has_products else HELD_ON_GPU if machine.is_gpu else HELD
-    lanes = next((lanes for lanes, held in most.items() if longest <= lanes * held), MOST)
+    dots = [op for op in program.walk() if op.name == "slice_dot"]
     neighbours = GROUP if _are_aligned(program) else 1
+    if dots and machine.memory:
+        lanes = _fewest_lanes(HELD_OF_TILES, longest_slice(program, _factors(program)))
+        schedule = SliceSchedule(lanes, neighbours)
+        return replace(schedule, stages=_stages(dots, schedule, machine.memory, TILE_STAGES))
+    longest, processors = longest_slice(program), machine.processors
+    most = HELD_OF_PRODUCTS if dots else HELD_ON_GPU if machine.is_gpu else HELD
+    lanes = _fewest_lanes(most, longest)
     if machine.is_gpu and longest <= SUBGROUP_SIZE // 2 * HELD_OF_SHORT and is_of_lanes(program):
         least = max(1, -(-longest // HELD_OF_SHORT), min(longest, LEAST_APART) if neighbours == 1 else 1)
         lanes = 1 << (least - 1).bit_length()
@@ -123,6 +135,10 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     if not processors or program.grid is None or longest < WIDE or not may_share(program):
         return schedule
     return _shared(schedule, longest, prod(program.grid), processors)
+
+
+def _fewest_lanes(most: Mapping[int, int], elements: int) -> int:
+    return next((lanes for lanes, held in most.items() if elements <= lanes * held), MOST)
 
 
 # --- matrix units
@@ -143,6 +159,11 @@ def is_for_units(op: Op, schedule: SliceSchedule) -> bool:
 def factor_tile(op: Op, side: int, source: Value, schedule: SliceSchedule) -> tuple[int, int]:
     """The rows and columns of workgroup memory for a factor of a product; `source`: the factor, or what it is the transpose of."""
     rows, columns = (extent or 0 for extent in source.type.extents)
+    pad = PAD_BYTES // (source.type.element.size_bytes or 1)
+    if not is_for_units(
+        op, schedule
+    ):  # lanes read rows of the right factor, and of the left one from many rows
+        return rows, columns + pad * (1 - side)
     is_panelled = (
         schedule.units == "warpgroups"
         and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0
@@ -152,7 +173,7 @@ def factor_tile(op: Op, side: int, source: Value, schedule: SliceSchedule) -> tu
         is_panelled = (
             is_panelled and source is op.operands[0] and rows * SUBGROUP_SIZE == STRIP * schedule.lanes
         )
-    return rows, columns if is_panelled else columns + PAD_BYTES // (source.type.element.size_bytes or 1)
+    return rows, columns if is_panelled else columns + pad
 
 
 def _sums_of(op: Op) -> tuple[int, int]:
@@ -176,11 +197,11 @@ def unit_schedule(program: Program, machine: SliceMachine) -> SliceSchedule | No
     few = [each for each in fitting if each <= ENOUGH] or fitting[:1]
     roomy = [each for each in few if held[each] <= SUMS and each >= min(WARPGROUP, few[-1])]
     schedule = SliceSchedule((roomy or few[-1:])[0] * SUBGROUP_SIZE, neighbours, units=machine.units)
-    return replace(schedule, stages=_stages(dots, schedule, machine.memory))
+    return replace(schedule, stages=_stages(dots, schedule, machine.memory, MOST_STAGES))
 
 
-def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
-    """Number of stages that there may be memory for, beside the strips by which sums leave the matrices."""
+def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int, most: int) -> int:
+    """Number of stages that there may be memory for, beside the strips by which sums leave the matrices; `most`, at most."""
     stage = sum(
         prod(factor_tile(op, side, op.operands[side], schedule))
         * (op.operands[side].type.element.size_bytes or 1)
@@ -190,7 +211,7 @@ def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
     widest = max(min(MOST_WIDE, _sums_of(op)[1]) for op in dots)
     strips = schedule.lanes // SUBGROUP_SIZE * STRIP * (widest + STRIP_PAD) * 4
     fitting = (memory - strips) // stage
-    return max(1, min(MOST_STAGES, fitting))
+    return max(1, min(most, fitting))
 
 
 # --- rows that several workgroups share
@@ -244,11 +265,19 @@ def is_of_lanes(program: Program) -> bool:
     return True
 
 
-def longest_slice(program: Program) -> int:
-    """Elements of the longest slice of a program; of one whose length is not known, as many as MANY lanes hold."""
+def _factors(program: Program) -> set[Value]:
+    """The slices that are loaded as factors of products, and for nothing else."""
+    factors = {op.result for op in program.walk() if op.name == "slice_load"}
+    for op in program.walk():
+        factors.difference_update(op.operands[2:] if op.name == "slice_dot" else op.operands)
+    return factors
+
+
+def longest_slice(program: Program, others: AbstractSet[Value] = frozenset()) -> int:
+    """Elements of the longest slice of a program but `others`; of one whose length is not known, as many as MANY lanes hold."""
     longest = 0
     for op in program.walk():
-        if not op.definition.format.startswith("slice_") or not op.results:
+        if not op.definition.format.startswith("slice_") or not op.results or op.result in others:
             continue
         extents = op.result.type.extents
         if op.name == "slice_load":

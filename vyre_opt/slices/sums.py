@@ -56,9 +56,9 @@ class Fold:
         """Combine all of a lane's groups of one row; each lane of the row gets the result."""
         lanes = 1 if layout.columns == 1 else layout.column_lanes
         if layout.width == 1:
-            return self.across(groups, 0, lanes)[0]
+            return self.across(groups, 0, lanes, layout)[0]
         totals = [self.of_group(group) for group in self.folded(groups, lanes * GROUP)]
-        return self.over_lanes([self.halves(totals)], range(_bits(lanes))[::-1])[0]
+        return self.over_lanes([self.halves(totals)], range(_bits(lanes))[::-1], layout)[0]
 
     def of_group(self, group: Row) -> Value:
         a, c, d, e = group
@@ -68,12 +68,15 @@ class Fold:
 
     def down_columns(self, rows: Sequence[Row], layout: Layout) -> list[Value]:
         """Combine a lane's elements of its rows into sums of columns, in each lane of them."""
-        return self.across(rows, _bits(layout.column_lanes), 1 if layout.rows == 1 else layout.row_lanes)
+        return self.across(
+            rows, _bits(layout.column_lanes), 1 if layout.rows == 1 else layout.row_lanes, layout
+        )
 
     # --- what both are made of ----------------------------------------------------------------------
 
-    def across(self, rounds: Sequence[Row], first: int, count: int) -> list[Value]:
-        """Combine rounds of elements whose neighbours are in other lanes, told apart by bits from `first` on."""
+    def across(self, rounds: Sequence[Row], first: int, count: int, layout: Layout) -> list[Value]:
+        """Combine rounds of elements whose neighbours are in other lanes, told apart by bits from `first` on in the
+        place of a lane."""
         lanes, sums = _bits(count), self.folded(rounds, count)
         parted: list[int] = []
         for bit in range(2):
@@ -81,17 +84,17 @@ class Fold:
                 if len(sums) > 1:
                     sums = [self.each(sums[k], sums[k + 1]) for k in range(0, len(sums), 2)]
             elif lanes > 1 and len(sums) > 1 and first + bit < IN_SUBGROUP:
-                sums = self.parted(sums, first + bit)
+                sums = self.parted(sums, layout.lane_bit(first + bit))
                 parted.append(first + bit)
             else:
                 flat, width = [value for row in sums for value in row], len(sums[0])
-                flat = self.over_lanes(flat, [first + bit])
+                flat = self.over_lanes(flat, [first + bit], layout)
                 sums = [flat[at : at + width] for at in range(0, len(flat), width)]
         while len(sums) > 1:
             half = len(sums) // 2
             sums = [self.each(a, c) for a, c in zip(sums[:half], sums[half:], strict=True)]
-        combined = self.over_lanes(sums[0], parted[::-1])
-        return self.over_lanes(combined, range(first + 2, first + lanes)[::-1])
+        combined = self.over_lanes(sums[0], parted[::-1], layout)
+        return self.over_lanes(combined, range(first + 2, first + lanes)[::-1], layout)
 
     def parted(self, rounds: Sequence[Row], bit: int) -> list[list[Value]]:
         """Half as many rounds, combined over the lanes that differ in a bit: those without it have the even rounds, the others
@@ -122,8 +125,8 @@ class Fold:
             values = self.each(values[:half], values[half:])
         return values[0]
 
-    def over_lanes(self, values: Row, bits: Sequence[int]) -> list[Value]:
-        """Each value combined with those of the lanes whose numbers differ in these bits, from the first bit to the last."""
+    def over_lanes(self, values: Row, bits: Sequence[int], layout: Layout) -> list[Value]:
+        """Each value combined with those of the lanes whose places differ in these bits, from the first bit to the last."""
         shared = _bits(self.workgroups)  # of a lane's number, that say which workgroup it is in
         far = [bit - shared for bit in bits if bit >= IN_SUBGROUP + shared]
         combined = list(values)
@@ -137,7 +140,8 @@ class Fold:
         if len(near) == IN_SUBGROUP:
             return [self.b.subgroup_reduce(value, self.combine) for value in combined]
         for bit in near:
-            combined = [self.both(v, self.b.subgroup_shuffle(v, 1 << bit, "xor")) for v in combined]
+            distance = 1 << layout.lane_bit(bit)
+            combined = [self.both(v, self.b.subgroup_shuffle(v, distance, "xor")) for v in combined]
         return combined
 
     def through_memory(self, values: Row, bits: Sequence[int]) -> list[Value]:

@@ -9,40 +9,25 @@ leaves the matrices through a strip of workgroup memory; but what a loop carries
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import gcd
 
-from ..analysis.alignment import Alignment
 from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
+from .block_copies import BlockCopies
 from .elements import Elements
-from .layout import STRIP, MatrixLayout
+from .layout import STRIP, Layout, MatrixLayout
+from .memory import Tile
 from .nodes import Computed, Extent, Held, Loaded, Node, Repeated, Spread, made_of
+from .products import Factor, product
 from .schedule import DEPTH, SliceSchedule, factor_tile, is_for_units
 
-__all__ = ["Tile", "Units"]
-
-PIECE_BYTES = 16
-"""Bytes that an invocation copies at a time, at most."""
-LEAST_COPIED = 4
-"""Bytes of a copy, at least, which lie at a multiple of as many."""
-UNROLLED = 16
-"""Pieces that an invocation copies without a loop, at most."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A factor in workgroup memory: at a stage along the first dimension of a buffer, transposed or not."""
-
-    buffer: str
-    stage: Value
-    is_transposed: bool = False
+__all__ = ["Units"]
 
 
 class Units:
-    """`program`: as it is before.  `dots`: the products on units.  `sums`: slices that are best held as matrices.  `transposes`:
+    """`program`: as it is before.  `dots`: the products on units.  `sums`: slices that are best held as matrices.  `tiled`: the
+    products by lanes whose factors come from tiles, `tiled_sums`: the sums that these add to.  `transposes`:
     those that are factors and nothing else, with what they are made of.  `tiles`: of factors that are copied ahead.  `carried`: left
     factors that the round of a loop before has loaded.  `level`: loops around whose factors are copied ahead."""
 
@@ -50,11 +35,17 @@ class Units:
         self.elements, self.b, self.schedule = elements, elements.b, schedule
         self.dots = {op for op in program.walk() if is_for_units(op, schedule)}
         self.sums = _sums(program, self.dots)
+        self.tiled = {
+            op
+            for op in program.walk()
+            if op.name == "slice_dot" and op not in self.dots and schedule.stages > 1
+        }
+        self.tiled_sums = _handed_sums(program, self.tiled)
         self.transposes = _factors_alone(program, self.dots)
         self.tiles: dict[Value, Tile] = {}
         self.carried: dict[Op, Sequence[Value]] = {}
         self.level = 0
-        self.alignment = Alignment(program)
+        self.copies = BlockCopies(elements, program)
 
     # --- sums --------------------------------------------------------------------------------------
 
@@ -139,6 +130,28 @@ class Units:
 
     # --- products ----------------------------------------------------------------------------------
 
+    def product_by_lanes(
+        self, op: Op, total: Node | None, extents: Sequence[Extent], nodes: Mapping[Value, Node]
+    ) -> Held:
+        """The same without units, in the order of the depth."""
+        numbers = [extent.number or 0 for extent in extents]
+        layout = self.sums_by_lanes(numbers) if op in self.tiled else self.elements.layout_of(numbers)
+        left, right = (self.factor_by_lanes(op, side, nodes) for side in range(2))
+        return product(self.elements, layout, (left, right), total, op.result.type, extents)
+
+    def sums_by_lanes(self, extents: Sequence[int]) -> Layout:
+        rows, columns = extents
+        return Layout.of_sums(rows, columns, self.schedule.lanes)
+
+    def factor_by_lanes(self, op: Op, side: int, nodes: Mapping[Value, Node]) -> Factor:
+        """A factor that lanes multiply."""
+        value = op.operands[side]
+        rows, columns = (extent or 0 for extent in value.type.extents)
+        if op in self.tiled:
+            tile = self.factor(op, side, nodes)
+            return Factor(tile.buffer, columns, tile.stage)
+        return Factor(self.elements.written(("left", "right")[side], nodes[value], rows * columns), columns)
+
     def product(
         self, op: Op, total: Node | None, extents: Sequence[Extent], nodes: Mapping[Value, Node]
     ) -> Held:
@@ -194,7 +207,7 @@ class Units:
         if isinstance(node, Loaded) and not node.is_gather and elements.is_current(node):
             indices = [index for index in node.indices if isinstance(index, Value)]
             b.barrier()
-            self.copy(node.op, indices, node.fill, tile)
+            self.copies.copy(node.op, indices, node.fill, tile)
             b.copy_wait(0)
             b.barrier()
         else:
@@ -202,106 +215,6 @@ class Units:
             assert layout is not None
             elements.write(node, layout, tile.buffer, lambda row, column: (tile.stage, row, column))
         return tile
-
-    # --- copies ------------------------------------------------------------------------------------
-
-    def copy(self, load: Op, indices: Sequence[Value], fill: Value | None, tile: Tile) -> None:
-        """Begin to copy a block of a buffer to a tile, from the indices of its first element on."""
-        b, elements, piece = self.b, self.elements, self.aligned(load)
-        straddles = piece * (load.result.type.element.size_bytes or 1) < LEAST_COPIED
-        if straddles:
-            piece = self.storable(load)
-        pieces = _Pieces(elements, load, indices, tile, piece, straddles)
-        if fill is None:
-            pieces.copy(None)
-            return
-        name, first = load.attrs["buffer"], len(indices) - 2
-        lengths = [elements.length(name, first), elements.length(name, first + 1)]
-        facts = []
-        for index, extent, length in zip(indices[first:], load.result.type.extents, lengths, strict=True):
-            # both, since an index before the first element has wrapped around
-            facts += [elements.is_below(at, length) for at in (index, b.add(index, (extent or 0) - 1))]
-        is_whole = facts[0]
-        for fact in facts[1:]:
-            is_whole = b.and_(is_whole, fact)
-        with b.if_(is_whole) as branch:
-            pieces.copy(None)
-        with branch.else_():
-            whole = fill if piece == 1 else b.splat(fill, DataType.vec(fill.type, piece))
-            pieces.copy((whole, lengths))
-
-    def aligned(self, load: Op) -> int:
-        """Elements that a copy moves: as many as rows of the buffer and of the block are made of, and their first places multiples of."""
-        length = self.b.program.buffers[load.attrs["buffer"]].shape[-1]
-        if length is None:
-            return 1
-        return gcd(self.storable(load), length, 1 << self.alignment.of(load.indices[-1]))
-
-    def storable(self, load: Op) -> int:
-        """Elements that a store moves: as many as rows of the block are made of."""
-        block = load.result.type
-        return gcd(PIECE_BYTES // (block.element.size_bytes or PIECE_BYTES), block.extents[-1] or 1)
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """The pieces of a block that an invocation copies: neighbouring lanes have neighbouring ones.
-
-    `straddles`: they lie at places where no copy can move them, so they are loaded, and may be in part beyond the edges."""
-
-    elements: Elements
-    load: Op
-    indices: Sequence[Value]
-    tile: Tile
-    piece: int
-    straddles: bool
-
-    def copy(self, edge: tuple[Value, Sequence[Value]] | None) -> None:
-        """`edge`: what is beyond the buffer, in the place of a piece, and its extents; None where nothing of the block is."""
-        b, elements = self.elements.b, self.elements
-        rows, columns = (extent or 0 for extent in self.load.result.type.extents)
-        count = rows * columns // self.piece
-        if -(-count // elements.lanes) > UNROLLED:
-            with b.for_(elements.lane, count, elements.lanes, dtype=DataType.U32) as loop:
-                self.move(loop.index, edge)
-            return
-        for first in range(0, count, elements.lanes):
-            number = elements.moved_by(elements.lane, first)
-            if first + elements.lanes <= count:
-                self.move(number, edge)
-                continue
-            with b.if_(b.lt(number, count)):
-                self.move(number, edge)
-
-    def move(self, number: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
-        b, elements, tile = self.elements.b, self.elements, self.tile
-        across = (self.load.result.type.extents[1] or 0) // self.piece
-        row, column = b.div(number, across), b.mul(b.rem(number, across), self.piece)
-        place = elements.offset(self.indices, (row, column))
-        at = tile.stage, row, column
-        if edge is None:
-            b.copy_async(b.load(self.load.attrs["buffer"], place, self.piece), tile.buffer, at)
-            return
-        fill, (height, width) = edge
-        row_is_inside, is_inside = elements.is_below(place[-2], height), elements.is_below(place[-1], width)
-        if self.straddles:
-            is_inside = b.and_(is_inside, elements.is_below(b.add(place[-1], self.piece - 1), width))
-        with b.if_(b.and_(row_is_inside, is_inside)) as branch:
-            b.copy_async(b.load(self.load.attrs["buffer"], place, self.piece), tile.buffer, at)
-        with branch.else_():
-            b.store(fill, tile.buffer, at)
-            if self.straddles:
-                with b.if_(row_is_inside):
-                    self.move_elements(place, at, width)
-
-    def move_elements(self, place: Sequence[Value], at: Sequence[Value], width: Value) -> None:
-        """Copy the elements of a piece that are inside the matrix."""
-        b, elements = self.elements.b, self.elements
-        for k in range(self.piece):
-            column = elements.moved_by(place[-1], k)
-            with b.if_(elements.is_below(column, width)):
-                value = b.load(self.load.attrs["buffer"], (*place[:-1], column))
-                b.store(value, self.tile.buffer, (*at[:-1], elements.moved_by(at[-1], k)))
 
 
 def _sums(program: Program, dots: set[Op]) -> set[Value]:
@@ -318,10 +231,22 @@ def _sums(program: Program, dots: set[Op]) -> set[Value]:
             )
             if is_computed and op.results and op.result.type.is_slice and not sums.isdisjoint(op.operands):
                 sums.add(op.result)
-        for group in groups:
-            if not sums.isdisjoint(group):
-                sums |= group
+        sums = _with_handed_on(sums, groups)
     return {value for value in sums if value.type.is_slice and value.type.element is DataType.F32}
+
+
+def _handed_sums(program: Program, dots: set[Op]) -> set[Value]:
+    """Return what products give and are added to, with all that comes to it through loops and branches."""
+    sums = {value for op in dots for value in (op.result, *op.operands[2:])}
+    return _with_handed_on(sums, [group for op in program.walk() for group in _handed_on(op)])
+
+
+def _with_handed_on(sums: set[Value], groups: Sequence[set[Value]]) -> set[Value]:
+    before = -1
+    while before != len(sums):
+        before = len(sums)
+        sums = sums.union(*(group for group in groups if not sums.isdisjoint(group)))
+    return sums
 
 
 def _handed_on(op: Op) -> list[set[Value]]:

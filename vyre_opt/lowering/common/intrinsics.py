@@ -41,6 +41,7 @@ nvvm.mma.m16n8k8.row.col.tf32 nvvm.mma.m16n8k32.row.col.s8 nvvm.mma.m8n8k16.row.
 nvvm.ldmatrix.sync.aligned.m8n8.x2.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.b16
 nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16
 nvvm.cp.async.ca.shared.global.4 nvvm.cp.async.ca.shared.global.8 nvvm.cp.async.cg.shared.global.16
+nvvm.cp.async.ca.shared.global.4.s nvvm.cp.async.ca.shared.global.8.s nvvm.cp.async.cg.shared.global.16.s
 nvvm.cp.async.commit.group nvvm.cp.async.wait.group
 nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.rsqrt.approx.f nvvm.sqrt.approx.f nvvm.div.full
 nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit

@@ -18,6 +18,7 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR
 from .calls import call
+from .copies import copies_or_zeros
 from .faults import poll
 from .function_emitter import Elements, FunctionEmitter, RunBlock
 
@@ -25,6 +26,8 @@ __all__ = ["CONTROL_OPS", "has_positive_step"]
 
 
 def _if(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    if copies_or_zeros(emitter, op, run):
+        return
     w = emitter.w
     condition = emitter.scalar(op.operands[0])
     then, after = w.label("then"), w.label("after")

@@ -1,0 +1,274 @@
+"""Copies of blocks of buffers to workgroup memory, piece by piece: neighbouring invocations have neighbouring pieces.
+
+Pieces of 4 to 16 bytes, as far as rows are aligned, are copied while invocations do something else.  Smaller ones, of rows of an odd
+number of bf16, say, go through registers: all of them are loaded, then stored, so that no load waits for another.  What comes between
+hides the time that loads take, see copies_ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import gcd
+
+from ..analysis.alignment import Alignment
+from ..ir.program import Op, Program, Value
+from ..ir.types import DataType
+from .elements import Elements
+from .memory import Tile
+
+__all__ = ["BlockCopies"]
+
+PIECE_BYTES = 16
+"""Bytes that an invocation copies at a time, at most."""
+LEAST_COPIED = 4
+"""Bytes of a copy, at least, which lie at a multiple of as many."""
+SIDE_BY_SIDE = 16
+"""Invocations along a row of small pieces: together they move whole sectors of memory."""
+UNROLLED = 16
+"""Pieces that an invocation copies without a loop, at most; and those that it loads before it stores them."""
+
+Edge = tuple[Value, Sequence[Value]] | None
+"""What is beyond the buffer in the place of an element, and the extents of the buffer; None where nothing of the block is."""
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """The row and column in the block of a piece that each invocation copies; `exists`: whether there is one, None where surely."""
+
+    row: Value
+    column: Value
+    exists: Value | None = None
+
+
+class BlockCopies:
+    """`program`: as it is before."""
+
+    def __init__(self, elements: Elements, program: Program) -> None:
+        self.elements, self.b, self.alignment = elements, elements.b, Alignment(program)
+
+    def copy(self, load: Op, indices: Sequence[Value], fill: Value | None, tile: Tile) -> None:
+        """Begin to copy a block of a buffer to a tile, from the indices of its first element on."""
+        if self.is_loaded(load):
+            turns = self.turns(load)
+            for first in range(0, len(turns), UNROLLED):
+                some = turns[first : first + UNROLLED]
+                self.store(load, indices, fill, self.loaded(load, indices, fill, some), tile, some)
+            return
+        edge = self.edge(load, indices, fill)
+        if edge is None:
+            self.move(load, indices, None, tile)
+            return
+        with self.b.if_(self.is_whole(load, indices, edge)) as branch, self.elements.scope():
+            self.move(load, indices, None, tile)
+        with branch.else_(), self.elements.scope():
+            self.move(load, indices, edge, tile)
+
+    # --- pieces ------------------------------------------------------------------------------------
+
+    def is_loaded(self, load: Op) -> bool:
+        """Whether a block goes through registers, since no copy can move its pieces."""
+        return self.aligned(load) * self.size(load) < LEAST_COPIED
+
+    def size(self, load: Op) -> int:
+        """Bytes of an element."""
+        return load.result.type.element.size_bytes or 1
+
+    def aligned(self, load: Op) -> int:
+        """Elements that a copy moves: as many as rows of the buffer and of the block are made of, and their first places multiples of."""
+        length, block = self.b.program.buffers[load.attrs["buffer"]].shape[-1], load.result.type
+        if not length:
+            return 1
+        storable = gcd(PIECE_BYTES // self.size(load) or 1, block.extents[-1] or 1)
+        return gcd(storable, length, 1 << self.alignment.of(load.indices[-1]))
+
+    def piece(self, load: Op) -> int:
+        """Elements of a piece."""
+        return 1 if self.is_loaded(load) else self.aligned(load)
+
+    def count(self, load: Op) -> int:
+        """Pieces of an invocation, at most."""
+        down, along, _ = self.grid(load)
+        return down * along
+
+    def grid(self, load: Op) -> tuple[int, int, int]:
+        """How many pieces an invocation has down and along the block; the invocations along a row, of which the others have rows
+        of their own.  Few are along a row where pieces are small, so that an invocation has few rows to compute the places of."""
+        rows, columns = (extent or 0 for extent in load.result.type.extents)
+        piece, lanes = self.piece(load), self.elements.lanes
+        across = columns // piece
+        is_small = piece * self.size(load) <= LEAST_COPIED
+        if is_small and across % SIDE_BY_SIDE == 0 and lanes % SIDE_BY_SIDE == 0:
+            return -(-rows // (lanes // SIDE_BY_SIDE)), across // SIDE_BY_SIDE, SIDE_BY_SIDE
+        return -(-rows * across // lanes), 1, across
+
+    def turns(self, load: Op) -> list[_Turn]:
+        """All pieces of an invocation."""
+        b, elements, piece, lanes = self.b, self.elements, self.piece(load), self.elements.lanes
+        rows = load.result.type.extents[0] or 0
+        down, along, side_by_side = self.grid(load)
+        begin, turns = self.turn(elements.lane, side_by_side, piece), list[_Turn]()
+        for first in range(0, down * lanes, lanes):
+            turn, exists = begin, None
+            if lanes % side_by_side == 0:
+                turn = _Turn(elements.moved_by(begin.row, first // side_by_side), begin.column)
+            elif first:
+                turn = self.turn(b.add(elements.lane, first), side_by_side, piece)
+            if first + lanes > rows * side_by_side:
+                exists = b.lt(turn.row, rows)
+            turns += [
+                _Turn(turn.row, elements.moved_by(turn.column, k * side_by_side * piece), exists)
+                for k in range(along)
+            ]
+        return turns
+
+    def turn(self, number: Value, across: int, piece: int) -> _Turn:
+        return _Turn(self.b.div(number, across), self.b.mul(self.b.rem(number, across), piece))
+
+    # --- edges -------------------------------------------------------------------------------------
+
+    def edge(self, load: Op, indices: Sequence[Value], fill: Value | None) -> Edge:
+        name, first = load.attrs["buffer"], len(indices) - 2
+        if fill is None:
+            return None
+        return fill, [self.elements.length(name, first), self.elements.length(name, first + 1)]
+
+    def is_whole(self, load: Op, indices: Sequence[Value], edge: tuple[Value, Sequence[Value]]) -> Value:
+        """Whether all of a block is inside the buffer."""
+        b, facts = self.b, list[Value]()
+        for index, extent, length in zip(indices[-2:], load.result.type.extents, edge[1], strict=True):
+            # both, since an index before the first element has wrapped around
+            ends = index, b.add(index, (extent or 0) - 1)
+            facts += [self.elements.is_below(at, length) for at in ends]
+        is_whole = facts[0]
+        for fact in facts[1:]:
+            is_whole = b.and_(is_whole, fact)
+        return is_whole
+
+    # --- copies ------------------------------------------------------------------------------------
+
+    def move(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile) -> None:
+        """Begin to copy each piece, or store what is beyond the edge in its place."""
+        b, elements, piece = self.b, self.elements, self.piece(load)
+        rows, columns = (extent or 0 for extent in load.result.type.extents)
+        if self.count(load) > UNROLLED:
+            count = rows * columns // piece
+            with b.for_(elements.lane, count, elements.lanes, dtype=DataType.U32) as loop:
+                self.move_piece(load, indices, edge, tile, self.turn(loop.index, columns // piece, piece))
+            return
+        for turn in self.turns(load):
+            with self.where(turn):
+                self.move_piece(load, indices, edge, tile, turn)
+
+    def move_piece(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile, turn: _Turn) -> None:
+        b, elements, piece = self.b, self.elements, self.piece(load)
+        place, at = elements.offset(indices, (turn.row, turn.column)), (tile.stage, turn.row, turn.column)
+        if edge is None:
+            b.copy_async(b.load(load.attrs["buffer"], place, piece), tile.buffer, at)
+            return
+        fill, (height, width) = edge
+        # rows of the buffer are whole pieces
+        last = b.sub(width, piece - 1) if piece > 1 else width
+        is_inside = b.and_(elements.is_below(place[-2], height), elements.is_below(place[-1], last))
+        with b.if_(is_inside) as branch:
+            b.copy_async(b.load(load.attrs["buffer"], place, piece), tile.buffer, at)
+        with branch.else_():
+            b.store(fill if piece == 1 else b.splat(fill, DataType.vec(fill.type, piece)), tile.buffer, at)
+
+    # --- through registers -------------------------------------------------------------------------
+
+    def loaded(
+        self, load: Op, indices: Sequence[Value], fill: Value | None, turns: Sequence[_Turn] | None = None
+    ) -> list[Value]:
+        """The bits of the elements of a block that an invocation stores, or of those of some turns; beyond the edge of the last
+        elements before it, so that no load is in a branch of its own."""
+        b, edge, turns = self.b, self.edge(load, indices, fill), self.turns(load) if turns is None else turns
+        if edge is None:
+            return [self.loaded_element(load, indices, turn) for turn in turns]
+        lengths = [self.unsigned(length) for length in edge[1]]
+        last = [b.sub(b.max(length, 1), 1) for length in lengths]
+        with b.if_(b.and_(*map(b.lt, last, lengths))) as branch, self.elements.scope():  # there are elements
+            branch.yield_(*[self.nearest_element(load, indices, last, turn) for turn in turns])
+        with branch.else_():
+            branch.yield_(*[self.nothing(load)] * len(turns))
+        return list(branch.results)
+
+    def loaded_element(self, load: Op, indices: Sequence[Value], turn: _Turn) -> Value:
+        b, place = self.b, self.elements.offset(indices, (turn.row, turn.column))
+        if turn.exists is None:
+            return self.bits(b.load(load.attrs["buffer"], place))
+        with b.if_(turn.exists) as branch:
+            branch.yield_(self.bits(b.load(load.attrs["buffer"], place)))
+        with branch.else_():
+            branch.yield_(self.nothing(load))
+        return branch.results[0]
+
+    def nearest_element(
+        self, load: Op, indices: Sequence[Value], last: Sequence[Value], turn: _Turn
+    ) -> Value:
+        """`last`: row and column of the last element of the buffer."""
+        *outer, row, column = self.elements.offset(indices, (turn.row, turn.column))
+        ends = [self.b.min(self.unsigned(at), end) for at, end in zip((row, column), last, strict=True)]
+        return self.bits(self.b.load(load.attrs["buffer"], (*outer, *ends)))
+
+    def store(
+        self,
+        load: Op,
+        indices: Sequence[Value],
+        fill: Value | None,
+        values: Sequence[Value],
+        tile: Tile,
+        turns: Sequence[_Turn] | None = None,
+    ) -> None:
+        """Store elements that were loaded, and what is beyond the edge."""
+        edge, turns = self.edge(load, indices, fill), self.turns(load) if turns is None else turns
+        element = load.result.type.element
+        elements = [self.b.bitcast(v, element) if element.is_float else v for v in values]
+        if edge is None:
+            self.store_elements(elements, tile, turns)
+            return
+        with self.b.if_(self.is_whole(load, indices, edge)) as branch, self.elements.scope():
+            self.store_elements(elements, tile, turns)
+        with branch.else_(), self.elements.scope():
+            filled = [self.within(indices, edge, v, t) for v, t in zip(elements, turns, strict=True)]
+            self.store_elements(filled, tile, turns)
+
+    def store_elements(self, values: Sequence[Value], tile: Tile, turns: Sequence[_Turn]) -> None:
+        for value, turn in zip(values, turns, strict=True):
+            with self.where(turn):
+                self.b.store(value, tile.buffer, (tile.stage, turn.row, turn.column))
+
+    def within(
+        self, indices: Sequence[Value], edge: tuple[Value, Sequence[Value]], value: Value, turn: _Turn
+    ) -> Value:
+        """An element that was loaded, or what is beyond the edge in its place there."""
+        fill, lengths = edge
+        place = self.elements.offset(indices, (turn.row, turn.column))
+        is_row, is_column = map(self.elements.is_below, place[-2:], lengths)
+        return self.b.select(self.b.and_(is_row, is_column), value, fill)
+
+    def unsigned(self, value: Value) -> Value:
+        return self.elements.cast(value, DataType.U64 if value.type.bits == 64 else DataType.U32)
+
+    def bits(self, value: Value) -> Value:
+        """The bits of an element: a conversion of what was loaded would wait for it."""
+        return self.b.bitcast(value, _bits(value.type)) if value.type.is_float else value
+
+    def nothing(self, load: Op) -> Value:
+        """Bits in the place of those that nobody reads."""
+        return self.bits(self.elements.zero(load.result.type.element))
+
+    @contextmanager
+    def where(self, turn: _Turn) -> Iterator[None]:
+        """Block for the invocations that have a piece."""
+        if turn.exists is None:
+            yield
+            return
+        with self.b.if_(turn.exists):
+            yield
+
+
+def _bits(element: DataType) -> DataType:
+    """The integers as wide as floats of a type."""
+    return DataType.U16 if element.bits == 16 else DataType.U8
