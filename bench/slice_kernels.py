@@ -10,8 +10,8 @@ EPS, KEPT = 1e-5, 0.9
 BLOCK = 1024
 HALF_ROOT = 0.5**0.5
 FAST = ("afn",)
-BLOCKS = {"m": (128, 64), "n": (128, 256, 64), "k": (64,)}
-F32_BLOCK = {"m": 64, "n": 64, "k": 32}
+BLOCKS = {"m": (128, 64), "n": (128, 256, 64, 32), "k": (64,)}
+F32_BLOCKS = {"m": (64, 128, 32, 16), "n": (64, 32, 16), "k": (32, 64)}
 
 
 def of_type(dtype: Any) -> dict[str, Kernel]:
@@ -82,17 +82,24 @@ def _fast(kernel: Kernel) -> Kernel:
     return vyre.program(fastmath=("afn", "arcp", "contract"))(kernel.function)
 
 
-def _is_square_or_twice(block: Any) -> Any:
-    return (block["m"] <= block["n"]) & (block["n"] <= 2 * block["m"])
+def _is_nearly_square(block: Any) -> Any:
+    return (block["m"] <= 2 * block["n"]) & (block["n"] <= 2 * block["m"])
+
+
+def _is_deep_if_small(block: Any) -> Any:
+    """Of f32 deep blocks are for results of few blocks."""
+    return (block["k"] == 64) == (block["m"] * block["n"] <= 512)
 
 
 def products_of(dtype: Any) -> dict[str, Any]:
     """Products of matrices for arrays of a type, with sums of f32, by name; the sizes of their blocks are measured."""
     Matrix, Out = Read[dtype[:, :]], Write[dtype[:, :]]  # noqa: N806
     Stack, OutStack = Read[dtype[:, :, :]], Write[dtype[:, :, :]]  # noqa: N806
-    blocks = BLOCKS if dtype is bf16 else {name: (size,) for name, size in F32_BLOCK.items()}
+    blocks, constraints = BLOCKS, [_is_nearly_square]
+    if dtype is not bf16:
+        blocks, constraints = F32_BLOCKS, [_is_nearly_square, _is_deep_if_small]
 
-    @vyre.tunable(**blocks, constraints=[_is_square_or_twice])
+    @vyre.tunable(**blocks, constraints=constraints)
     def matmul_gelu(m, n, k):
         @vyre.program
         def matmul_gelu(a: Matrix, b: Matrix, bias: Read[dtype], c: Out):
@@ -105,7 +112,7 @@ def products_of(dtype: Any) -> dict[str, Any]:
 
         return matmul_gelu
 
-    @vyre.tunable(**blocks, constraints=[_is_square_or_twice])
+    @vyre.tunable(**blocks, constraints=constraints)
     def batched_matmul(m, n, k):
         @vyre.program
         def batched_matmul(a: Stack, b: Stack, c: OutStack):

@@ -19,7 +19,7 @@ import torch
 from call_timing import Run, Side, called, command_line, options, side_of
 from gpu_timing import relative_error, target
 from measure import save, today
-from slice_kernels import BLOCK, F32_BLOCK, KERNELS, PRODUCTS
+from slice_kernels import BLOCK, F32_BLOCKS, KERNELS, PRODUCTS
 
 import vyre_opt as vyre
 
@@ -152,7 +152,8 @@ def cells(each: dict[str, Any], peers: Sequence[str]) -> list[str]:
 
 
 def lines_of(name: str, peers: dict[str, ModuleType]) -> list[str]:
-    kernel = PRODUCTS["f32"][name].at(**F32_BLOCK) if name in PRODUCTS["f32"] else KERNELS["f32"][name]
+    first = {size: sizes[0] for size, sizes in F32_BLOCKS.items()}
+    kernel = PRODUCTS["f32"][name].at(**first) if name in PRODUCTS["f32"] else KERNELS["f32"][name]
     source = inspect.getsource(kernel.function)
     mine = sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
     return [name, str(mine), str(peers["triton"].lines(name)) if "triton" in peers else ""]

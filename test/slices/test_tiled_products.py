@@ -59,7 +59,8 @@ class Product:
         self.sums, element = KINDS[self.dtype]
         self.rows, self.columns = rng.choice([1, 8, 16, 24, 32]), rng.choice([4, 6, 16, 32, 33])
         self.depth = rng.choice([1, 4, 6, 8, 16])
-        self.m, self.n, self.k = (rng.randint(1, 50) for _ in range(3))
+        most = 2 * self.rows, 2 * self.columns, 40
+        self.m, self.n, self.k = (rng.randint(1, each) for each in most)
         if rng.random() < 0.5:  # whole pieces of 16 bytes
             self.n, self.k = -16 * (-self.n // 16), -16 * (-self.k // 16)
         self.doubles, self.axis = rng.random() < 0.3, rng.randint(0, 1)
@@ -99,7 +100,7 @@ class Product:
         return [each.tobytes() for each in found]
 
 
-@pytest.mark.parametrize("seed", quick(range(400), keep=8))
+@pytest.mark.parametrize("seed", quick(range(400), keep=5))
 def test_bits_are_those_of_the_program_as_it_is_written(seed: int) -> None:
     case = Product(seed)
     expected = case.results("ref", case.program())

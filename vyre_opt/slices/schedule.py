@@ -51,8 +51,9 @@ HELD_OF_PRODUCTS = HELD | {128: 32}
 HELD_OF_TILES = {32: 4, 64: 8, 128: 64, 256: 64, 512: 64, 1024: 64}
 """The same on a GPU that copies factors ahead, of sums (333 x 77 x 4,097 of f32 on an H200 by blocks of 32 x 32 x 32: 134 us by 64 lanes,
 84 by 128, 85 by 256; of 16 x 16 x 64 41 by 64, 84 by 128)."""
-TILE_STAGES = 3
-"""Stages of such factors."""
+TILE_STAGES = ((3, 3), (1, 2))
+"""Stages of such factors, up to 3 in a third of the memory, so that others have room beside a workgroup, or 2 (4,096^3 of f32 on an H200:
+by blocks of 64 x 64 x 32 3,510 us by 2 stages, 3,360 by 3; of 128 x 64 x 32 3,230 by 2, of 128 x 128 x 32 3,325 by 2, 3,480 by 3)."""
 
 
 UNITS = ("none", "subgroups", "warpgroups")
@@ -123,8 +124,10 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     neighbours = GROUP if _are_aligned(program) else 1
     if dots and machine.memory:
         lanes = _fewest_lanes(HELD_OF_TILES, longest_slice(program, _factors(program)))
-        schedule = SliceSchedule(lanes, neighbours)
-        return replace(schedule, stages=_stages(dots, schedule, machine.memory, TILE_STAGES))
+        # with several stages tiles are padded, which `_stages` counts
+        schedule = SliceSchedule(lanes, neighbours, stages=MOST_STAGES)
+        stages = (_stages(dots, schedule, machine.memory // part, most) for part, most in TILE_STAGES)
+        return replace(schedule, stages=max(stages))
     longest, processors = longest_slice(program), machine.processors
     most = HELD_OF_PRODUCTS if dots else HELD_ON_GPU if machine.is_gpu else HELD
     lanes = _fewest_lanes(most, longest)
@@ -210,7 +213,9 @@ def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int, most: int)
     )
     widest = max(min(MOST_WIDE, _sums_of(op)[1]) for op in dots)
     strips = schedule.lanes // SUBGROUP_SIZE * STRIP * (widest + STRIP_PAD) * 4
-    fitting = (memory - strips) // stage
+    if schedule.units == "none":
+        strips = 0
+    fitting = (memory - strips) // max(stage, 1)
     return max(1, min(most, fitting))
 
 

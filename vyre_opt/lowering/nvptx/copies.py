@@ -90,7 +90,10 @@ def copies_or_zeros(emitter: FunctionEmitter, op: Op, run: RunBlock) -> bool:
         return False
     load, piece = _moved(emitter, copy)
     pure = [each for each in before if each is not load]
-    if load is None or len(pure) == len(before) or not is_in_bounds(emitter, load):
+    is_checked = emitter.context.bounds != "none" and load is not None and not is_in_bounds(emitter, load)
+    if load is None or len(pure) == len(before) or is_checked:
+        return False
+    if any(load.results[0] in each.operands for each in pure):
         return False
     if not all(each.definition.is_pure and not each.regions for each in (*pure, *others)):
         return False
