@@ -110,6 +110,18 @@ def test_bits_are_those_of_the_program_as_it_is_written(seed: int) -> None:
         assert case.results(target, lowered) == expected, target
 
 
+def test_many_elements_of_odd_rows_are_copied_in_a_loop() -> None:
+    """Those of 16 bits that an invocation cannot hold in registers from round to round."""
+    case = Product(0)
+    case.dtype, (case.sums, element) = "f16", KINDS["f16"]
+    case.rows, case.columns, case.depth, case.m, case.n, case.k = 4, 32, 32, 3, 35, 67
+    case.doubles, case.lower, case.schedule = False, 0, "lanes=8 stages=2 units=none"
+    draw = np.random.default_rng(1)
+    case.a, case.b = (draw.standard_normal(shape).astype(element) for shape in ((3, 67), (67, 35)))
+    lowered = case.program(case.schedule)
+    assert case.results("cpu", lowered) == case.results("ref", case.program())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("first", quick(range(0, 400, 20), keep=2))
 def test_a_gpu_has_the_same_bits(first: int) -> None:

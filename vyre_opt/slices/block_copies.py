@@ -26,8 +26,10 @@ LEAST_COPIED = 4
 """Bytes of a copy, at least, which lie at a multiple of as many."""
 SIDE_BY_SIDE = 16
 """Invocations along a row of small pieces: together they move whole sectors of memory."""
-UNROLLED = 16
-"""Pieces that an invocation copies without a loop, at most; and those that it loads before it stores them."""
+UNROLLED, MOST_SMALL = 16, 64
+"""Pieces that an invocation copies without a loop, at most, and small ones, whose places take more instructions in a loop."""
+AT_ONCE = 16
+"""Elements that an invocation loads before it stores them."""
 
 Edge = tuple[Value, Sequence[Value]] | None
 """What is beyond the buffer in the place of an element, and the extents of the buffer; None where nothing of the block is."""
@@ -51,9 +53,7 @@ class BlockCopies:
     def copy(self, load: Op, indices: Sequence[Value], fill: Value | None, tile: Tile) -> None:
         """Begin to copy a block of a buffer to a tile, from the indices of its first element on."""
         if self.is_loaded(load):
-            turns = self.turns(load)
-            for first in range(0, len(turns), UNROLLED):
-                some = turns[first : first + UNROLLED]
+            for some in self.batches(load):
                 self.store(load, indices, fill, self.loaded(load, indices, fill, some), tile, some)
             return
         edge = self.edge(load, indices, fill)
@@ -98,8 +98,7 @@ class BlockCopies:
         rows, columns = (extent or 0 for extent in load.result.type.extents)
         piece, lanes = self.piece(load), self.elements.lanes
         across = columns // piece
-        is_small = piece * self.size(load) <= LEAST_COPIED
-        if is_small and across % SIDE_BY_SIDE == 0 and lanes % SIDE_BY_SIDE == 0:
+        if self.is_small(load) and across % SIDE_BY_SIDE == 0 and lanes % SIDE_BY_SIDE == 0:
             return -(-rows // (lanes // SIDE_BY_SIDE)), across // SIDE_BY_SIDE, SIDE_BY_SIDE
         return -(-rows * across // lanes), 1, across
 
@@ -122,6 +121,23 @@ class BlockCopies:
                 for k in range(along)
             ]
         return turns
+
+    def batches(self, load: Op) -> Iterator[list[_Turn]]:
+        """Turns of an invocation, some at a time; or one in a loop around what is done with it."""
+        if self.is_unrolled(load):
+            turns = self.turns(load)
+            yield from (turns[first : first + AT_ONCE] for first in range(0, len(turns), AT_ONCE))
+            return
+        rows, columns = (extent or 0 for extent in load.result.type.extents)
+        lane, across = self.elements.lane, columns // self.piece(load)
+        with self.b.for_(lane, rows * across, self.elements.lanes, dtype=DataType.U32) as loop:
+            yield [self.turn(loop.index, across, self.piece(load))]
+
+    def is_unrolled(self, load: Op) -> bool:
+        return self.count(load) <= (MOST_SMALL if self.is_small(load) else UNROLLED)
+
+    def is_small(self, load: Op) -> bool:
+        return self.piece(load) * self.size(load) <= LEAST_COPIED
 
     def turn(self, number: Value, across: int, piece: int) -> _Turn:
         return _Turn(self.b.div(number, across), self.b.mul(self.b.rem(number, across), piece))
@@ -150,16 +166,10 @@ class BlockCopies:
 
     def move(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile) -> None:
         """Begin to copy each piece, or store what is beyond the edge in its place."""
-        b, elements, piece = self.b, self.elements, self.piece(load)
-        rows, columns = (extent or 0 for extent in load.result.type.extents)
-        if self.count(load) > UNROLLED:
-            count = rows * columns // piece
-            with b.for_(elements.lane, count, elements.lanes, dtype=DataType.U32) as loop:
-                self.move_piece(load, indices, edge, tile, self.turn(loop.index, columns // piece, piece))
-            return
-        for turn in self.turns(load):
-            with self.where(turn):
-                self.move_piece(load, indices, edge, tile, turn)
+        for turns in self.batches(load):
+            for turn in turns:
+                with self.where(turn):
+                    self.move_piece(load, indices, edge, tile, turn)
 
     def move_piece(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile, turn: _Turn) -> None:
         b, elements, piece = self.b, self.elements, self.piece(load)

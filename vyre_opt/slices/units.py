@@ -3,7 +3,8 @@
     total + a @ b      tiles of a and b in workgroup memory, row by row; each subgroup multiplies the rows of its band
 
 A tile is written before the product, or in a loop by copies that run ahead of it, see copies_ahead.  What else is computed with sums
-leaves the matrices through a strip of workgroup memory; but what a loop carries and adds to stays in them.
+leaves the matrices through a strip of workgroup memory; but what a loop carries and adds to stays in them.  Lanes multiply what units
+do not, see products, on GPUs by the same tiles.
 """
 
 from __future__ import annotations
@@ -133,13 +134,14 @@ class Units:
     def product_by_lanes(
         self, op: Op, total: Node | None, extents: Sequence[Extent], nodes: Mapping[Value, Node]
     ) -> Held:
-        """The same without units, in the order of the depth."""
+        """A total and the product of two blocks without units, in the order of the depth."""
         numbers = [extent.number or 0 for extent in extents]
         layout = self.sums_by_lanes(numbers) if op in self.tiled else self.elements.layout_of(numbers)
         left, right = (self.factor_by_lanes(op, side, nodes) for side in range(2))
         return product(self.elements, layout, (left, right), total, op.result.type, extents)
 
     def sums_by_lanes(self, extents: Sequence[int]) -> Layout:
+        """Layout of the sums of products whose factors are in tiles."""
         rows, columns = extents
         return Layout.of_sums(rows, columns, self.schedule.lanes)
 
