@@ -32,7 +32,7 @@ AT_ONCE = 16
 """Elements that an invocation loads before it stores them."""
 
 Edge = tuple[Value, Sequence[Value]] | None
-"""What is beyond the buffer in the place of an element, and the extents of the buffer; None where nothing of the block is."""
+"""Element in the place of those beyond the buffer, and the extents of the buffer; None where nothing of a block is beyond it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class BlockCopies:
         return down * along
 
     def grid(self, load: Op) -> tuple[int, int, int]:
-        """How many pieces an invocation has down and along the block; the invocations along a row, of which the others have rows
+        """Numbers of pieces that an invocation has down and along the block, and of invocations along a row; the others have rows
         of their own.  Few are along a row where pieces are small, so that an invocation has few rows to compute the places of."""
         rows, columns = (extent or 0 for extent in load.result.type.extents)
         piece, lanes = self.piece(load), self.elements.lanes

@@ -77,27 +77,24 @@ def _copy(emitter: FunctionEmitter, op: Op, load: Op, piece: int, condition: str
 
 def copies_or_zeros(emitter: FunctionEmitter, op: Op, run: RunBlock) -> bool:
     """Write an `if` that copies, or stores zeros in the same place, without a branch; whether it is one."""
-    if len(op.regions) < 2 or op.results:
+    blocks = [[each for each in block.ops if not each.definition.is_terminator] for block in op.regions]
+    if len(blocks) < 2 or not all(blocks) or op.results:
         return False
-    (*before, copy), (*others, zeros) = (
-        [each for each in block.ops if not each.definition.is_terminator] or [op] for block in op.regions
-    )
+    (*before, copy), (*others, zeros) = blocks
     if copy.name != "copy_async" or zeros.name != "store" or copy.attrs["buffer"] != zeros.attrs["buffer"]:
         return False
-    if (emitter.context.runs is not None and copy in emitter.context.runs.runs) or not _is_zero(
-        zeros.operands[0]
-    ):
+    value, (zero, place), runs = copy.operands[0], zeros.operands, emitter.context.runs
+    if zero.type is not value.type or not _is_zero(zero) or not _is_same(place, copy.index):
         return False
     load, piece = _moved(emitter, copy)
+    if load not in before or (runs is not None and copy in runs.runs):
+        return False
+    if emitter.context.bounds != "none" and not is_in_bounds(emitter, load):
+        return False
     pure = [each for each in before if each is not load]
-    is_checked = emitter.context.bounds != "none" and load is not None and not is_in_bounds(emitter, load)
-    if load is None or len(pure) == len(before) or is_checked:
-        return False
-    if any(load.results[0] in each.operands for each in pure):
-        return False
     if not all(each.definition.is_pure and not each.regions for each in (*pure, *others)):
         return False
-    if zeros.operands[0].type is not copy.operands[0].type or not _is_same(zeros.index, copy.index):
+    if any(value in each.operands for each in pure):
         return False
     run(emitter, Block((), pure))
     _copy(emitter, copy, load, piece, emitter.scalar(op.operands[0]))
