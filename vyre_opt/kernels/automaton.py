@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-
-from .literal_automaton import literal_automaton
 
 __all__ = ["DenseAutomaton", "Match", "build_automaton", "matches_of", "matches_of_hits"]
 
@@ -59,19 +56,36 @@ def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> De
         if not pattern or (longest is not None and len(pattern) > longest):
             limit = f"; the programs take 1 to {longest}" if longest is not None else ""
             raise ValueError(f"pattern {number} has {len(pattern)} bytes{limit}")
-    automaton = literal_automaton(patterns)
-    if automaton.num_states > MAX_STATES:
+    rows: list[dict[int, int]] = [{}]  # the trie
+    shown: list[list[int]] = [[]]
+    for number, pattern in enumerate(patterns):
+        state = 0
+        for byte in pattern:
+            state = rows[state].setdefault(byte, len(rows))
+            if state == len(rows):
+                rows.append({})
+                shown.append([])
+        shown[state].append(number)
+    if len(rows) > MAX_STATES:
         raise ValueError(f"the patterns need more than {MAX_STATES} states; search for fewer at a time")
-    offsets, shown = automaton.accept_offsets.tolist(), automaton.accept_patterns.tolist()
-    endings = [tuple(shown[begin:end]) for begin, end in pairwise(offsets)]
-    sets = sorted(set(endings))
-    numbers = {ending: number for number, ending in enumerate(sets, start=1)}
-    accept = np.zeros(automaton.num_states, np.uint32)
-    accept[automaton.first_accepting :] = [numbers[ending] for ending in endings]
-    table = automaton.transitions.astype(np.uint16)[:, automaton.classes].reshape(-1)
-    return DenseAutomaton(
-        table, accept, automaton.depth.astype(np.uint16), sets, max(map(len, patterns), default=0)
-    )
+    table = np.zeros((len(rows), 256), np.uint16)
+    depth, order = np.zeros(len(rows), np.uint16), [0]
+    fail = [0] * len(rows)
+    for state in order:  # which grows, by depth
+        table[state] = table[fail[state]]
+        for byte, child in rows[state].items():
+            fail[child] = int(table[state, byte]) if state else 0
+            shown[child] = sorted(shown[child] + shown[fail[child]])
+            table[state, byte], depth[child] = child, depth[state] + 1
+            order.append(child)
+    order.sort(key=lambda state: bool(shown[state]))  # those that accept are the last
+    renumbered = np.empty(len(order), np.uint16)
+    renumbered[order] = np.arange(len(order))
+    sets = sorted({tuple(shown[state]) for state in order if shown[state]})
+    numbers = {(): 0} | {ending: number for number, ending in enumerate(sets, start=1)}
+    accept = np.array([numbers[tuple(shown[state])] for state in order], np.uint32)
+    longest_of_all = max(map(len, patterns), default=0)
+    return DenseAutomaton(renumbered[table[order]].reshape(-1), accept, depth[order], sets, longest_of_all)
 
 
 def matches_of(values: np.ndarray, automaton: DenseAutomaton) -> list[Match]:

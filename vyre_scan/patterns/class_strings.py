@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.kernels.byte_automaton import Automaton
-
+from .automaton import Automaton
 from .compiled import CompiledPatterns
 
 __all__ = ["MAX_STATES", "automata_of"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.kernels.byte_automaton import Automaton
-from vyre_opt.kernels.literal_automaton import literal_automaton
+from .automaton import Automaton
+from .literal_automaton import literal_automaton
 
 __all__ = ["CompiledPatterns"]
 

@@ -10,9 +10,10 @@ import numpy as np
 from vyre_opt.execution.observed_run import observed_launch
 from vyre_opt.execution.target import Target
 from vyre_opt.ir.program import Program
-from vyre_opt.kernels.byte_automaton import Automaton
 from vyre_opt.observers import OBSERVERS
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
+
+from ..patterns.automaton import Automaton
 
 __all__ = ["AutomatonCells", "launch", "unpacked"]
 

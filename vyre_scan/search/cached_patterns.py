@@ -14,10 +14,10 @@ import numpy as np
 
 from vyre_opt.execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from vyre_opt.execution.cache.store import Store
-from vyre_opt.kernels.byte_automaton import Automaton
 from vyre_opt.specialization.digest import digest_of
 
 from .. import patterns as patterns_package
+from ..patterns.automaton import Automaton
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.expression import Expression, read_expressions
 from ..patterns.pattern_list import BOUNDS, Patterns

@@ -13,8 +13,8 @@ import numpy as np
 from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 from vyre_opt.ir.program import Program
-from vyre_opt.kernels.byte_automaton import concatenated_ranges
 
+from ..patterns.automaton import concatenated_ranges
 from ..programs.pattern_filter import pattern_filter
 from ..programs.pattern_grams import pattern_grams
 from ..programs.pattern_matches import INVOCATIONS, match_columns

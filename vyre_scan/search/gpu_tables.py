@@ -13,8 +13,8 @@ import numpy as np
 
 from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.byte_automaton import Automaton
 
+from ..patterns.automaton import Automaton
 from ..patterns.compiled import CompiledPatterns
 from ..programs.pattern_grams import GRAM
 from ..programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk

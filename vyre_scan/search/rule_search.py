@@ -18,9 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vyre_opt.kernels.literal_automaton import LimitExceeded
-
 from ..patterns.expression import Expression
+from ..patterns.literal_automaton import LimitExceeded
 
 __all__ = ["ByteSource", "RuleSearch", "WholeData"]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.target import Target
-from vyre_opt.kernels.byte_automaton import concatenated_ranges
 
+from ..patterns.automaton import concatenated_ranges
 from .automaton_cells import AutomatonCells, unpacked
 from .byte_history import ByteHistory
 from .cpu import CpuSearch

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from vyre_opt.kernels import byte_automaton as automaton
-from vyre_opt.kernels import literal_automaton as literals
-from vyre_opt.kernels.literal_automaton import LimitExceeded
+from vyre_scan.patterns import automaton
+from vyre_scan.patterns import literal_automaton as literals
 from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.patterns.literal_automaton import LimitExceeded
 
 
 def test_cells_of_literals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 from support.automaton_walk import find
 from support.quick import quick
 
-from vyre_opt.kernels.literal_automaton import literal_automaton
 from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.patterns.literal_automaton import literal_automaton
 
 
 def searched(patterns: Sequence[bytes], text: bytes) -> list[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import checked_decode
-from vyre_opt.kernels.byte_automaton import Automaton
+from vyre_scan.patterns.automaton import Automaton
 from vyre_scan.patterns.compiled import CompiledPatterns
 from vyre_scan.programs import pattern_matches
 from vyre_scan.programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from vyre_opt.kernels.byte_automaton import Automaton
+from vyre_scan.patterns.automaton import Automaton
 from vyre_scan.patterns.compiled import CompiledPatterns
 from vyre_scan.programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .byte_automaton import MAX_CELLS, Automaton, concatenated_ranges
+from .automaton import MAX_CELLS, Automaton, concatenated_ranges
 
 __all__ = ["MAX_SHOWN_MATCHES", "LimitExceeded", "literal_automaton"]
 
