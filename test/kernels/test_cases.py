@@ -21,7 +21,6 @@ WAITING = [case for case in CASES if case.waits]
 SEARCHING = {
     "checked_base64",
     "checked_hex",
-    "match_columns",
     "pattern_filter",
     "pattern_grams",
     "pattern_walk",

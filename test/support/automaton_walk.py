@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from vyre_scan import Match
-from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.patterns.automaton import Automaton
 
 __all__ = ["find"]
 
 
-def find(compiled: CompiledPatterns, data: bytes) -> list[Match]:
+def find(automaton: Automaton, data: bytes) -> list[Match]:
     """All matches of all patterns, sorted by end, then pattern."""
-    search = compiled.search
-    state, matches = 0, []
-    for position, column in enumerate(search.classes[np.frombuffer(data, np.uint8)].tolist()):
-        state = int(search.transitions[state, column])
-        if state >= search.first_accepting:
-            _, patterns = search.accepted(np.array([state]))
-            end = position + 1
-            matches += [Match(max(end - int(compiled.lengths[p]), 0), end, int(p)) for p in patterns]
-    return matches
+    state, hits = 0, []
+    for position, column in enumerate(automaton.classes[np.frombuffer(data, np.uint8)].tolist()):
+        state = int(automaton.transitions[state, column])
+        if state >= automaton.first_accepting:
+            hits.append(position << 32 | state - automaton.first_accepting)
+    columns = automaton.matches(np.array(hits, np.uint64))
+    return [Match(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -6,5 +6,5 @@ A list of patterns is read by `pattern_list`, which takes a `rule`, too.  A regu
     line_trees      the tree of an expression whose matches are within lines
     rule_facts      what every match has: strings of classes of bytes, and bounds (byte_weights: which bytes are rare)
     expression      both, and what `re` compiles
-    class_strings   automata of strings that are too many as literals
+    class_strings   automata of strings that are too many as literals (literal_automaton: of literals)
 """

@@ -25,7 +25,7 @@ class Automaton:
     `depth`: u32[states]; what is under way in a state began at most so many bytes ago.
     `accept_offsets`: u32[accepting + 1]; `accept_patterns`: u32[n].  Matches that the byte that led to the k-th accepting
         state ends are those from accept_offsets[k] to accept_offsets[k + 1], sorted.
-    `num_patterns`: numbers of patterns are below it.
+    `lengths`: u32[patterns], the bytes of a match of each.
 
     The accepting states have the highest numbers, so a walker tells them by one comparison.  The others are in
     the order of their depth in tries, and of their distance from state 0 otherwise: most bytes of most data lead to
@@ -37,9 +37,9 @@ class Automaton:
     depth: Array
     accept_offsets: Array
     accept_patterns: Array
-    num_patterns: int
+    lengths: Array
 
-    @cached_property
+    @property
     def num_states(self) -> int:
         return int(self.transitions.shape[0])
 
@@ -53,21 +53,66 @@ class Automaton:
         return self.num_states - (len(self.accept_offsets) - 1)
 
     @cached_property
+    def longest(self) -> int:
+        """Bytes of the longest match."""
+        return int(self.lengths.max())
+
+    @property
+    def warmup(self) -> int:
+        """Number of bytes before an index that a walk must see to be in the right state after it."""
+        return self.longest - 1
+
+    @cached_property
     def num_shown(self) -> Array:
         """Number of matches that each accepting state shows, i64; at least one."""
         return np.diff(self.accept_offsets.astype(np.int64))
 
     @cached_property
-    def shows_one_each(self) -> bool:
-        """Whether no accepting state shows several matches."""
-        return len(self.accept_patterns) == len(self.num_shown)
+    def shows_several(self) -> bool:
+        """Whether an accepting state shows several matches."""
+        return len(self.accept_patterns) > len(self.num_shown)
 
-    def accepted(self, states: Array) -> tuple[Array, Array]:
-        """Matches that accepting `states` show: index into `states`, and pattern, of each."""
-        sets = states.astype(np.int64) - self.first_accepting
-        counts = self.num_shown[sets]
-        at = concatenated_ranges(self.accept_offsets.astype(np.int64)[sets], counts)
-        return np.repeat(np.arange(len(sets)), counts), self.accept_patterns[at]
+    @cached_property
+    def first_shown(self) -> Array:
+        """First pattern that each accepting state shows."""
+        return self.accept_patterns[self.accept_offsets[:-1]]
+
+    # --- as programs walk it
+
+    @cached_property
+    def columns(self) -> Array:
+        """@columns of pattern_walk."""
+        return self.classes.astype(np.uint32)
+
+    @cached_property
+    def cells(self) -> Array:
+        """@transitions of pattern_walk, where a state is the cell at which its row begins."""
+        return np.asarray(self.transitions * np.uint32(self.num_classes)).reshape(-1)
+
+    @cached_property
+    def params(self) -> dict[str, int]:
+        """Parameters of each program that walks the cells."""
+        return {"classes": self.num_classes, "first_accepting": self.first_accepting * self.num_classes}
+
+    def matches(self, hits: Array, base: int = 0) -> tuple[Array, Array, Array]:
+        """The starts and ends, u64, and the patterns of the matches that hits show, sorted by end, then pattern.
+
+        `hits`: u64 in ascending order, the index of a byte << 32 | the number of the accepting state after it, from 0.
+        `base`: the place of the byte with index 0.
+        """
+        states = hits.astype(np.uint32)
+        ends = hits >> np.uint64(32)
+        ends += np.uint64(base + 1)
+        counts = self.num_shown.take(states) if self.shows_several else None
+        if counts is not None and counts.max(initial=1) > 1:
+            firsts = self.accept_offsets.take(states).astype(np.int64)
+            patterns, ends = (
+                self.accept_patterns[concatenated_ranges(firsts, counts)],
+                np.repeat(ends, counts),
+            )
+        else:
+            patterns = self.first_shown.take(states)
+        return ends - self.lengths.take(patterns), ends, patterns
 
 
 def concatenated_ranges(starts: Array, counts: Array) -> Array:

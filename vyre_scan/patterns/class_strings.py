@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .automaton import Automaton
-from .compiled import CompiledPatterns
 
 __all__ = ["MAX_STATES", "automata_of"]
 
@@ -23,7 +22,7 @@ MAX_STATES = 1 << 11
 """Most states of one automaton; their rows, of some twenty classes, stay in the second cache."""
 
 
-def automata_of(strings: Sequence[Classes]) -> list[tuple[CompiledPatterns, list[int]]]:
+def automata_of(strings: Sequence[Classes]) -> list[tuple[Automaton, list[int]]]:
     """Automata that find all of `strings` together, and the numbers of those that each finds.
 
     A string whose own automaton would be too large is found by its front.
@@ -45,7 +44,7 @@ def automata_of(strings: Sequence[Classes]) -> list[tuple[CompiledPatterns, list
     return automata
 
 
-def _compiled(strings: Sequence[Classes]) -> CompiledPatterns | None:
+def _compiled(strings: Sequence[Classes]) -> Automaton | None:
     """None for one of too many states."""
     lengths = np.array([len(string) for string in strings], np.uint32)
     places = [members for string in strings for members in string]
@@ -70,9 +69,7 @@ def _compiled(strings: Sequence[Classes]) -> CompiledPatterns | None:
                 numbers[target] = len(states)
                 states.append(target)
         rows.append([numbers[target] for target in row])
-    return CompiledPatterns(
-        _automaton(states, rows, classes.reshape(-1), ends, lasts, lengths), lengths, int(lengths.max())
-    )
+    return _automaton(states, rows, classes.reshape(-1), ends, lasts, lengths)
 
 
 def _automaton(
@@ -100,5 +97,5 @@ def _automaton(
         depth=(bits * (place_of + 1)).max(axis=1).astype(np.uint32),
         accept_offsets=offsets.astype(np.uint32),
         accept_patterns=shown.astype(np.uint32),
-        num_patterns=len(lengths),
+        lengths=lengths,
     )

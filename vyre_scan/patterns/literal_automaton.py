@@ -62,7 +62,7 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
         depth=numbering.depth,
         accept_offsets=offsets,
         accept_patterns=shown,
-        num_patterns=len(patterns),
+        lengths=np.fromiter(map(len, patterns), np.uint32, len(patterns)),
     )
 
 

@@ -1,3 +1,1 @@
-"""Programs that find where patterns are: `pattern_filter`, `pattern_grams` and `pattern_walk` on CPUs, `tiled_search` on GPUs;
-`pattern_matches` makes columns of what they find.
-"""
+"""Programs that find where patterns are: `pattern_filter`, `pattern_grams` and `pattern_walk` on CPUs, `tiled_search` on GPUs."""

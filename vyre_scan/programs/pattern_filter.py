@@ -13,7 +13,7 @@ It is what the Teddy algorithm of Hyperscan does (X. Wang et al., "Hyperscan: A 
 CPUs", 2019), with tables of 64 entries in the place of two of 16, and a walk in the place of its comparisons.
 
 A workgroup searches one piece, from the automaton's state 0 on, in which nothing is under way.  Buffers are those of
-pattern_walk, but for @entries and @exits, in whose place are
+pattern_walk, and
 
     @filter  u8[POSITIONS * 64]
     @walks   u32[n]  how often each piece's search had to walk

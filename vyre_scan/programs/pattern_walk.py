@@ -1,7 +1,7 @@
 """The walk of an automaton over bytes, in pieces: the program `pattern_walk`.
 
 Each workgroup walks CHAINS pieces at once, byte by byte: a step waits for the load of the step before, and meanwhile the
-others' steps are made.  All pieces of a launch have the same length.
+others' steps are made.  All pieces of a launch have the same length, and begin in state 0.
 
     @data         u8[?]
     @columns      u32[256]  the column of each byte in a row of the table
@@ -11,8 +11,6 @@ others' steps are made.  All pieces of a launch have the same length.
                             the slots of @hits for the first of its hits and behind the last; others are only counted
     @counts       u32[n]    the hits of each piece, added to what is there
     @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions
-    @entries      u32[n]    the state to begin in, as the cell of its row
-    @exits        u32[n]    the state after each piece, as the cell of its row
 
 `first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row.  `words`: a quarter of the
 bytes of a piece.
@@ -42,8 +40,6 @@ def pattern_walk() -> Program:
     begins = b.buffer("begins", U32, None, "read", 3)
     report = HitReport(b, 4)
     first_accepting, words = report.first_accepting, b.param("words", U32)
-    entries = b.buffer("entries", U32, None, "read", 7)
-    exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
     first = b.mul(b.workgroup_id("x"), CHAINS)
     pieces = [b.add(first, chain) for chain in range(CHAINS)]
     begin = [b.load(begins, piece) for piece in pieces]
@@ -52,7 +48,7 @@ def pattern_walk() -> Program:
         shift = b.mul(byte, 8) if isinstance(byte, Value) else 8 * byte
         return table.after(state, b.and_(b.shr(word, shift), 255))
 
-    with b.for_(0, words, carry=[b.load(entries, piece) for piece in pieces]) as loop:
+    with b.for_(0, words, carry=[b.const(0)] * CHAINS) as loop:
         states: list[Value] = list(loop.args)
         for chain, piece in enumerate(pieces):
             position = b.add(begin[chain], b.mul(loop.index, 4))
@@ -69,8 +65,6 @@ def pattern_walk() -> Program:
                     report.add(piece, b.add(position, again.index), state)
                 again.yield_(state)
         loop.yield_(*states)
-    for piece, state in zip(pieces, loop.results, strict=True):
-        b.store(state, exits, piece)
     return b.finish()
 
 

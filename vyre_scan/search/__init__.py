@@ -4,8 +4,8 @@ data        of any kind, as bytes
 decoder     text to the bytes that it encodes, window by window (encodings: alphabets; places: blanks)
 cached_patterns  tables of patterns in the compile cache
 prefilter   which literals are looked for together
-tables      what a search works with (automaton_cells: automata as programs walk them)
-cpu         where an automaton accepts
+tables      what a search works with
+cpu         where an automaton accepts, by launches of programs (launch)
 rule_search the matches of expressions near the places where their atoms are
 stream      the matches of data that comes in parts (byte_history: its last bytes)
 matches     where patterns were found, as arrays

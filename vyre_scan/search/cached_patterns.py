@@ -18,7 +18,6 @@ from vyre_opt.specialization.digest import digest_of
 
 from .. import patterns as patterns_package
 from ..patterns.automaton import Automaton
-from ..patterns.compiled import CompiledPatterns
 from ..patterns.expression import Expression, read_expressions
 from ..patterns.pattern_list import BOUNDS, Patterns
 from ..patterns.rule_facts import Facts
@@ -31,7 +30,7 @@ KIND = "patterns"
 Array = np.ndarray[Any, Any]
 Expressions = tuple[Expression, ...]
 
-_ARRAYS = tuple(field.name for field in fields(Automaton) if field.name != "num_patterns")
+_ARRAYS = tuple(field.name for field in fields(Automaton))
 
 
 def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> PatternTables:
@@ -90,11 +89,7 @@ def _sources() -> bytes:
 
 def encode(expressions: Expressions, atoms: AtomSet) -> bytes:
     """A payload: what is known of expressions, and the arrays of automata (little endian), one after the other."""
-    arrays = [
-        array
-        for compiled, _ in atoms.strings
-        for array in (compiled.lengths, *(getattr(compiled.search, name) for name in _ARRAYS))
-    ]
+    arrays = [getattr(automaton, name) for automaton, _ in atoms.strings for name in _ARRAYS]
     facts = {
         "expressions": [
             [one.number, one.source.decode("latin-1"), asdict(one.facts) | {"atoms": ()}]
@@ -117,12 +112,8 @@ def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, AtomSet]:
         array = np.frombuffer(content, dtype, prod(shape), at).reshape(shape)
         arrays.append(array.astype(dtype.newbyteorder("="), copy=False))
         at += array.nbytes
-    step = 1 + len(_ARRAYS)
-    strings = []
-    for number, owners in enumerate(facts["strings"]):
-        lengths, *parts = arrays[number * step : (number + 1) * step]
-        automaton = Automaton(**dict(zip(_ARRAYS, parts, strict=True)), num_patterns=len(owners))
-        strings.append((CompiledPatterns(automaton, lengths, int(lengths.max())), owners))
+    automata = [Automaton(*arrays[k : k + len(_ARRAYS)]) for k in range(0, len(arrays), len(_ARRAYS))]
+    strings = [*zip(automata, facts["strings"], strict=True)]
     syntax = patterns.expressions
     expressions = tuple(
         Expression(number, source.encode("latin-1"), syntax[number], Facts(**known))

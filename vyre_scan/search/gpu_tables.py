@@ -15,7 +15,6 @@ from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
 
 from ..patterns.automaton import Automaton
-from ..patterns.compiled import CompiledPatterns
 from ..programs.pattern_grams import GRAM
 from ..programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 from .encodings import Encoding
@@ -62,13 +61,13 @@ class GpuTables:
     memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, compiled: CompiledPatterns, is_literal: bool) -> GpuTables | None:
+    def of(cls, search: Automaton, is_literal: bool) -> GpuTables | None:
         """None for automata that a GPU does not walk: those of long literals, and very large ones."""
-        search, warmup = compiled.search, compiled.warmup
+        warmup = search.warmup
         if warmup > WARMUPS[-1]:
             return None
         cells = search.num_states * 256
-        shortest = int(compiled.lengths.min())
+        shortest = int(search.lengths.min())
         has_grams = is_literal and shortest >= GRAM
         if has_grams and cells > MOST_WALKED_CELLS:
             return cls._of_grams(search, warmup, shortest)
@@ -83,7 +82,7 @@ class GpuTables:
     @classmethod
     def _of_grams(cls, search: Automaton, warmup: int, shortest: int) -> GpuTables:
         few, many = (schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
-        count = search.num_patterns
+        count = len(search.lengths)
         schedule = GRAMS if count <= few else MANY_GRAMS
         bits = few if schedule is GRAMS else many
         stride = max(s for s in STRIDES if s == 1 or (s + GRAM - 1 <= shortest and s * count <= bits))

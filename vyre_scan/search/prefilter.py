@@ -4,14 +4,16 @@ begin alike, or for many literals a bitmap of pattern_grams."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from vyre_opt.ir.program import Program
+
 from ..patterns.byte_weights import WEIGHTS
-from ..programs.pattern_filter import ENTRIES, POSITIONS
-from ..programs.pattern_grams import GRAM, MULTIPLIER
+from ..programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
+from ..programs.pattern_grams import GRAM, MULTIPLIER, pattern_grams
 
 __all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
 
@@ -34,16 +36,21 @@ FOLD = 0x20202020
 
 @dataclass(frozen=True, eq=False)
 class Prefilter:
-    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, where `stride` is 0; else the bitmap of pattern_grams, u32[...]."""
+    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, or else the bitmap of pattern_grams, u32[...], whose params are there.
+
+    `walk_bytes`: a walk from a candidate takes as long as so many bytes of a walk through all.
+    """
 
     table: Array
-    stride: int = 0
-    fold: int = 0
+    params: dict[str, int] = field(default_factory=dict)
 
     @property
-    def shift(self) -> int:
-        """32 less the bits of a word's number."""
-        return 33 - len(self.table).bit_length()
+    def program(self) -> Program:
+        return pattern_grams() if self.params else pattern_filter()
+
+    @property
+    def walk_bytes(self) -> int:
+        return 80 if self.params else 30  # that of a gram begins earlier
 
 
 def prefilter_of(literals: Sequence[bytes], caseless: bool) -> Prefilter | None:
@@ -60,7 +67,8 @@ def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilte
     used = stride + GRAM - 1
     prefixes = np.frombuffer(b"".join([literal[:used] for literal in literals]), np.uint8).reshape(-1, used)
     words = min(max(1 << (2 * stride * len(literals) - 1).bit_length(), LEAST_WORDS), MOST_WORDS)
-    return Prefilter(gram_bitmap(prefixes, stride, words, fold), stride, fold)
+    params = {"fold": fold, "shift": 33 - words.bit_length(), "stride": stride}
+    return Prefilter(gram_bitmap(prefixes, stride, words, fold), params)
 
 
 def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int) -> Array:

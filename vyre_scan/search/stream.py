@@ -12,8 +12,6 @@ import numpy as np
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.target import Target
 
-from ..patterns.automaton import concatenated_ranges
-from .automaton_cells import AutomatonCells, unpacked
 from .byte_history import ByteHistory
 from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place
@@ -22,7 +20,7 @@ from .encodings import Encoding
 from .matches import Matches
 from .places import Places
 from .rule_search import ByteSource, Columns, RuleSearch, WholeData
-from .tables import Atoms, PatternTables
+from .tables import PatternTables
 
 if TYPE_CHECKING:
     from .gpu import GpuSearch
@@ -45,27 +43,6 @@ TAIL = 64
 """Characters at the end of a part, at least, that a GPU does not search: padding may be among them."""
 MOST_DECODED_BY_HAND = 1 << 16
 """Characters that NumPy decodes."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Automaton:
-    """One of those that go through the data.  `atoms`: None for that of literals, whose numbers in the list are `numbers`."""
-
-    cells: AutomatonCells
-    lengths: Array
-    search: CpuSearch
-    atoms: Atoms | None
-    numbers: Array | None
-
-    def atoms_of(self, packed: Array, base: int) -> tuple[Array, Array, Array]:
-        """The places of atoms, i64, their ends, and the numbers of their expressions."""
-        assert self.atoms is not None
-        _, behind, found = self.cells.shown(*unpacked(packed))
-        behind = behind + base
-        offsets = self.atoms.offsets
-        counts = (offsets[1:] - offsets[:-1])[found]
-        owners = self.atoms.owners[concatenated_ranges(offsets[found], counts)]
-        return np.repeat(behind - self.lengths[found], counts), np.repeat(behind, counts), owners
 
 
 @dataclass(slots=True)
@@ -108,16 +85,7 @@ class Stream:
     ) -> None:
         self._gpu_for = gpu_for
         self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
-        self._automata = [
-            _Automaton(
-                one.search,
-                one.compiled.lengths,
-                CpuSearch(one.search, one.compiled.warmup, one.prefilter, dispatcher),
-                owners,
-                tables.numbers,
-            )
-            for one, owners in tables.automata
-        ]
+        self._searches = [CpuSearch(one.automaton, one.prefilter, dispatcher) for one, _ in tables.automata]
         self._reach = tables.reach
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
@@ -216,7 +184,7 @@ class Stream:
     def settled(self) -> int:
         """All matches that begin before it, an offset in the decoded bytes, were given."""
         literals = self._tables.literals
-        settled = self._searched if literals is None else self._searched - literals.compiled.longest + 1
+        settled = self._searched if literals is None else self._searched - literals.automaton.longest + 1
         if self._rules is not None:
             settled = min(settled, self._rules.settled)
         return max(0, settled)
@@ -235,24 +203,25 @@ class Stream:
             return
         base = self._searched - known
         self._searched += len(window) - known
-        for automaton in self._automata:
-            self._add_hits(automaton, automaton.search.search(window, known), base)
+        for number, search in enumerate(self._searches):
+            self._add_hits(number, search.search(window, known), base)
         self._history = window[max(0, len(window) - self._reach) :].copy()
         if self._rules is not None and not self._is_at_hand:
             self._bytes.show(window, known)
             self._advance(self._rules, self._bytes)
             self._bytes.forget(self._rules.needs_from, self._history)
 
-    def _add_hits(self, automaton: _Automaton, packed: Array, base: int) -> None:
-        """`base`: the place of the first byte that hits count from."""
-        if not len(packed):
+    def _add_hits(self, number: int, hits: Array, base: int) -> None:
+        """`number`: of the automaton.  `base`: the place of the first byte that hits count from."""
+        if not len(hits):
             return
-        if automaton.atoms is None:
-            starts, ends, patterns = automaton.search.columns_of(packed, base, automaton.lengths)
-            numbers = automaton.numbers
+        tables, atoms = self._tables.automata[number]
+        if atoms is None:
+            starts, ends, patterns = tables.automaton.matches(hits, base)
+            numbers = self._tables.numbers
             self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
             return
-        places = automaton.atoms_of(packed, base)
+        places = atoms.found(hits, base)
         if self._atoms is not None:
             self._atoms.parts.append(places)
         elif self._rules is not None:
@@ -285,7 +254,7 @@ class Stream:
         unit = searches[0].unit
         end = first + (len(octets) - TAIL - first) // unit * unit
         origin = self._searched
-        for automaton, gpu in zip(self._automata, searches, strict=True):
+        for number, gpu in enumerate(searches):
             with closing(gpu.windows(octets, first, end)) as windows:
                 for window in windows:
                     if window.is_wrong:
@@ -293,7 +262,7 @@ class Stream:
                         end = window.first
                         break
                     place = origin + self._bytes_of(window.first - first) - self._bytes_of(window.before)
-                    self._add_hits(automaton, window.hits, place)
+                    self._add_hits(number, window.hits, place)
         if end > first:
             self._pass(octets, first, end)
         return _in_main_memory(octets, end, len(octets))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..patterns.automaton import Automaton, concatenated_ranges
 from ..patterns.class_strings import automata_of
-from ..patterns.compiled import CompiledPatterns
 from ..patterns.expression import Expression
+from ..patterns.literal_automaton import literal_automaton
 from ..patterns.pattern_list import Patterns
 from ..patterns.rule_facts import Classes, literals_of
-from .automaton_cells import AutomatonCells
 from .prefilter import Prefilter, prefilter_of
 
 if TYPE_CHECKING:
@@ -35,23 +35,20 @@ LEAST_LITERAL = 4
 class SearchTables:
     """Tables of one automaton.  `prefilter`: None where a walk through all bytes is as fast."""
 
-    compiled: CompiledPatterns
+    automaton: Automaton
     prefilter: Prefilter | None = None
 
     @classmethod
     def of_literals(cls, contents: Sequence[bytes], caseless: bool) -> SearchTables:
-        return cls(CompiledPatterns.of_literals(contents, caseless), prefilter_of(contents, caseless))
-
-    @cached_property
-    def search(self) -> AutomatonCells:
-        return AutomatonCells(self.compiled.search)
+        """Raises LimitExceeded."""
+        return cls(literal_automaton(contents, caseless), prefilter_of(contents, caseless))
 
     @cached_property
     def for_gpu(self) -> GpuTables | None:
         """None if no GPU searches by them."""
         from .gpu_tables import GpuTables
 
-        return GpuTables.of(self.compiled, self.prefilter is not None)
+        return GpuTables.of(self.automaton, self.prefilter is not None)
 
     @cached_property
     def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
@@ -74,6 +71,14 @@ class Atoms:
         offsets = np.cumsum([0, *map(len, owners)])
         return cls(tables, offsets, np.array([number for some in owners for number in some], np.int64))
 
+    def found(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
+        """The starts and ends of atoms, i64, and the numbers of their expressions; see Automaton.matches."""
+        starts, ends, atoms = self.tables.automaton.matches(hits, base)
+        firsts = self.offsets[atoms]
+        counts = self.offsets[atoms + 1] - firsts
+        starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
+        return starts, ends, self.owners[concatenated_ranges(firsts, counts)]
+
 
 @dataclass(frozen=True)
 class AtomSet:
@@ -84,7 +89,7 @@ class AtomSet:
     """
 
     literals: dict[bytes, list[int]]
-    strings: list[tuple[CompiledPatterns, list[list[int]]]]
+    strings: list[tuple[Automaton, list[list[int]]]]
 
     @classmethod
     def of(cls, expressions: Sequence[Expression]) -> AtomSet:
@@ -107,7 +112,7 @@ class AtomSet:
         return cls({literal: sorted(numbers) for literal, numbers in literals.items()}, automata)
 
     def tables(self) -> tuple[Atoms, ...]:
-        atoms = [Atoms.of(SearchTables(compiled), owners) for compiled, owners in self.strings]
+        atoms = [Atoms.of(SearchTables(automaton), owners) for automaton, owners in self.strings]
         if self.literals:
             of_literals = SearchTables.of_literals([*self.literals], caseless=True)
             atoms.insert(0, Atoms.of(of_literals, [*self.literals.values()]))
@@ -145,7 +150,7 @@ class PatternTables:
     @cached_property
     def reach(self) -> int:
         """Bytes before a place that a search there sees, of bytes that are at hand anyway."""
-        reach = max((tables.compiled.longest for tables, _ in self.automata), default=1)
+        reach = max((tables.automaton.longest for tables, _ in self.automata), default=1)
         for expression in self.expressions:
             facts, span = expression.facts, expression.span
             if span is not None and facts.most_before is not None:
@@ -157,7 +162,7 @@ class PatternTables:
     def longest(self) -> int | None:
         """Bytes of the longest match; None for any number."""
         longest = [expression.facts.longest for expression in self.expressions]
-        longest += [] if self.literals is None else [self.literals.compiled.longest]
+        longest += [] if self.literals is None else [self.literals.automaton.longest]
         return None if None in longest else max(length or 0 for length in longest)
 
     @cached_property

@@ -9,7 +9,6 @@ import pytest
 from support.automaton_walk import find
 from support.quick import quick
 
-from vyre_scan.patterns.compiled import CompiledPatterns
 from vyre_scan.patterns.literal_automaton import literal_automaton
 
 
@@ -41,8 +40,8 @@ def test_random_literals(seed: int, letters: bytes) -> None:
     draw = random.Random(seed)
     patterns = random_words(draw, draw.choice([1, 3, 40, 400]), letters, draw.choice([1, 3, 9]))
     text = bytes(draw.choices(letters, k=300)) + b"".join(patterns[:20])
-    compiled = CompiledPatterns.of_literals(patterns)
-    assert find(compiled, text) == searched(patterns, text)
+    automaton = literal_automaton(patterns)
+    assert find(automaton, text) == searched(patterns, text)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -53,14 +52,14 @@ def test_caseless_literals(seed: int) -> None:
     patterns = random_words(draw, 20, letters, 4)
     text = bytes(draw.choices(letters, k=300))
     expected = searched([pattern.lower() for pattern in patterns], text.lower())
-    assert find(CompiledPatterns.of_literals(patterns, caseless=True), text) == expected
+    assert find(literal_automaton(patterns, caseless=True), text) == expected
 
 
 @pytest.mark.parametrize("size", quick([1, 2, 100, 3000], keep=3))
 def test_words_that_end_in_each_other(size: int) -> None:
     """a, aa, aaa, ...: all that are short enough end at each place."""
     patterns = [b"a" * (length + 1) for length in range(size)]
-    matches = find(CompiledPatterns.of_literals(patterns), b"a" * 40)
+    matches = find(literal_automaton(patterns), b"a" * 40)
     assert len(matches) == sum(min(end, size) for end in range(1, 41))
     assert matches[:3] == [(0, 1, 0), (1, 2, 0), (0, 2, 1)][: len(matches)] or size == 1
 
@@ -102,15 +101,15 @@ def test_many_literals(count: int) -> None:
     """So many need more states than 16 bits number."""
     draw = random.Random(1)
     patterns = [draw.randbytes(6).hex().encode() for _ in range(count)]
-    compiled = CompiledPatterns.of_literals(patterns)
-    assert compiled.search.num_states > 1 << 16
+    automaton = literal_automaton(patterns)
+    assert automaton.num_states > 1 << 16
     text = b"-".join(patterns[:: count // 100]) + bytes(draw.choices(b"0123456789abcdef", k=count // 5))
-    assert find(compiled, text) == searched(patterns, text)
+    assert find(automaton, text) == searched(patterns, text)
 
 
 def test_the_longest_literal() -> None:
     pattern = bytes(random.Random(1).choices(b"ab", k=65_535))
-    compiled = CompiledPatterns.of_literals([pattern, b"b" * 15])
-    matches = find(compiled, b"a" + pattern)
+    automaton = literal_automaton([pattern, b"b" * 15])
+    matches = find(automaton, b"a" + pattern)
     assert matches[-1] in {(1, 65_536, 0), (65_521, 65_536, 1)}
     assert (1, 65_536, 0) in matches

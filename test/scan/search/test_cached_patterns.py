@@ -55,7 +55,7 @@ def test_the_second_time_nothing_is_compiled(store: Store, compilations: list[An
     assert len(compilations) == 1
     assert sorted(find(first, TEXT)) == sorted(find(second, TEXT)) == sorted(EXPECTED)
     for one, other in zip(first.automata, second.automata, strict=True):
-        np.testing.assert_array_equal(one[0].search.cells, other[0].search.cells)
+        np.testing.assert_array_equal(one[0].automaton.cells, other[0].automaton.cells)
 
 
 def test_literals_are_not_stored(store: Store) -> None:

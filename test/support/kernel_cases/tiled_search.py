@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vyre_scan.patterns.automaton import Automaton
-from vyre_scan.patterns.compiled import CompiledPatterns
+from vyre_scan.patterns.literal_automaton import literal_automaton
 from vyre_scan.programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 
 from .case import Array, KernelCase, Use
@@ -70,7 +70,7 @@ def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None
         text = bytearray(_encoded(bytes(data), encoding))
         if wrong is not None:
             text[wrong] = text[-1] = ord("!")
-        automaton = CompiledPatterns.of_literals(literals).search
+        automaton = literal_automaton(literals)
         inputs = [bytes(text), np.zeros(8 * size, np.uint64), np.zeros(2, np.uint32)]
         inputs += [] if encoding == "raw" else [_values(encoding)]
         params = {"start": start, "count": size}
@@ -108,8 +108,5 @@ def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None
 
 def _matches(hits: Array, automaton: Automaton, literals: Sequence[bytes]) -> Array:
     """What hits show together: a place may have several."""
-    shown = set()
-    for hit in hits.tolist():
-        state = np.array([(hit & 0xFFFFFFFF) + automaton.first_accepting])
-        shown |= {hit >> 32 << 32 | number for number in automaton.accepted(state)[1].tolist()}
-    return np.array(sorted(shown), np.uint64)
+    _, ends, patterns = automaton.matches(np.unique(hits))
+    return np.unique(ends - np.uint64(1) << np.uint64(32) | patterns)
