@@ -1,3 +1,3 @@
-"""vyre-scan, the tool: `command` has its options, `files` chooses and reads files, `patterns` reads patterns and rules, `output`
+"""vyre-scan, the tool: `options` has what is on the command line, `walk` chooses files, `documents` reads them, `patterns` reads patterns and rules, `output`
 writes what is found.
 """

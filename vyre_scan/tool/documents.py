@@ -58,12 +58,21 @@ def read_small(path: str, output: tuple[int, int] | None) -> bytes | None:
         os.close(number)
 
 
-def documents_of(path: str, head: bytes) -> Iterator[tuple[str, Iterator[Any]]] | None:
-    """The names and the parts of what a compressed file or an archive holds, by its first bytes; None for another file."""
-    if head.startswith(ARCHIVE):
+def documents_of(path: str, content: bytes | None) -> Iterator[tuple[str, Iterator[Any]]] | None:
+    """The names and the parts of what a compressed file or an archive holds, by its first bytes; None for another file.
+
+    `content`: of the file, where that is known.  Raises Unreadable.
+    """
+    if content is None:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                content = file.read(8)
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from None
+    if content.startswith(ARCHIVE):
         return _members(path)
     for magic, module in COMPRESSED.items():
-        if head.startswith(magic):
+        if content.startswith(magic):
             return iter([(path, _decompressed(path, module))])
     return None
 

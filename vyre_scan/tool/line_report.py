@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .line_search import Span
+from .options import ScanOptions
 from .output import CYAN, GREEN, MAGENTA, RED, colored, shown_name
 
-__all__ = ["LineOptions", "LineReport"]
+__all__ = ["LineReport"]
 
 NUL = b"\0"
 NEWLINE = ord("\n")
@@ -16,28 +17,13 @@ LOOK = 1 << 16
 """Bytes at the start of a document that tell whether it is text."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineOptions:
-    """Options of grep.  `is_silent`: lines are counted and not printed.  `most`: lines of a document; None for all."""
-
-    shows_name: bool
-    number: bool = False
-    offset: bool = False
-    only_matching: bool = False
-    invert: bool = False
-    before: int = 0
-    after: int = 0
-    as_text: bool = False
-    is_silent: bool = False
-    is_colored: bool = False
-    most: int | None = None
-
-
-@dataclass(slots=True)
+@dataclass
 class LineReport:
     """`begin` a document, `add` its parts, which end with lines.  `write` gets what is to be printed."""
 
-    options: LineOptions
+    options: ScanOptions
+    shows_name: bool
+    is_colored: bool
     write: Callable[[bytes], None]
     name: str = ""
     count: int = 0
@@ -53,8 +39,17 @@ class LineReport:
     _tail: bytes = b""  # the last lines of the part before
     _out: list[bytes] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        options = self.options
+        self.most = 1 if options.is_brief else options.max_count
+        """Lines of a document; None for all."""
+        self.before, self.after = (
+            0 if options.is_silent else options.context if lines is None else lines
+            for lines in (options.before_context, options.after_context)
+        )
+
     def begin(self, name: str) -> None:
-        self.name, self.count, self.is_done = name, 0, self.options.most == 0
+        self.name, self.count, self.is_done = name, 0, self.most == 0
         self._number, self._counted, self._offset, self._printed, self._left = 1, 0, 0, -1, 0
         self._tail = b""
 
@@ -70,10 +65,10 @@ class LineReport:
             begin, end = begin + shift, end + shift
         self._offset -= begin
         self._counted = begin
-        is_binary = not (options.as_text or options.is_silent) and NUL in data[begin : min(end, begin + LOOK)]
+        is_binary = not (options.text or options.is_silent) and NUL in data[begin : min(end, begin + LOOK)]
         lines = _matching(data, begin, end, spans)
         at = begin
-        for start, stop, inside in _others(data, begin, end, lines) if options.invert else lines:
+        for start, stop, inside in _others(data, begin, end, lines) if options.invert_match else lines:
             self.count += 1
             if is_binary:
                 self._out.append(self._name() + b": binary file matches\n")
@@ -82,7 +77,7 @@ class LineReport:
             if not options.is_silent:
                 self._select(data, front, at, start, stop, inside)
             at = stop + 1
-            if self.count == options.most:
+            if self.count == self.most:
                 self.is_done = True
                 break
         self._context(data, at, end)
@@ -94,11 +89,11 @@ class LineReport:
 
     def _pass(self, data: bytes, begin: int, end: int) -> None:
         """Keep what the next part may print of this one."""
-        if self.options.number:
+        if self.options.line_number:
             self._number_at(data, end)
         self._offset += end
         first = end
-        for _ in range(self.options.before):
+        for _ in range(self.before):
             first = data.rfind(b"\n", begin, max(begin, first - 1)) + 1 or begin
         self._tail = data[first:end]
 
@@ -106,14 +101,14 @@ class LineReport:
 
     def _select(self, data: bytes, front: int, at: int, start: int, stop: int, inside: list[Span]) -> None:
         options = self.options
-        if options.before or options.after:
+        if self.before or self.after:
             self._context(data, at, start)
             first, printed = start, self._printed - self._offset
-            for _ in range(options.before):
+            for _ in range(self.before):
                 if first > max(front, printed):
                     first = data.rfind(b"\n", front, first - 1) + 1 or front
             if self._has_group and (self._printed < 0 or first > printed):
-                self._out.append(colored(b"--", CYAN, options.is_colored) + b"\n")
+                self._out.append(colored(b"--", CYAN, self.is_colored) + b"\n")
             self._has_group = True
             self._lines(data, first, start)
         if not options.only_matching:
@@ -122,12 +117,12 @@ class LineReport:
                 self._highlighted(data, start, stop, inside),
                 b"\n",
             ]
-        elif not options.invert:
+        elif not options.invert_match:
             for a, b, _ in inside:
                 if a < b:
                     self._out += [self._head(data, start, a, b":"), self._red(data[a:b]), b"\n"]
         self._printed = self._offset + stop + 1
-        self._left = options.after
+        self._left = self.after
 
     def _context(self, data: bytes, at: int, end: int) -> None:
         """Print what is left of the lines behind the last one that was selected, up to `end`."""
@@ -156,26 +151,24 @@ class LineReport:
         return self._number
 
     def _name(self) -> bytes:
-        return colored(
-            shown_name(self.name).encode(errors="surrogateescape"), MAGENTA, self.options.is_colored
-        )
+        return colored(shown_name(self.name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
 
     def _head(self, data: bytes, start: int, place: int, separator: bytes) -> bytes:
         options, fields = self.options, []
-        if options.shows_name:
+        if self.shows_name:
             fields.append(self._name())
-        if options.number:
-            fields.append(colored(b"%d" % self._number_at(data, start), GREEN, options.is_colored))
-        if options.offset:
-            fields.append(colored(b"%d" % (self._offset + place), GREEN, options.is_colored))
-        behind = colored(separator, CYAN, options.is_colored)
+        if options.line_number:
+            fields.append(colored(b"%d" % self._number_at(data, start), GREEN, self.is_colored))
+        if options.byte_offset:
+            fields.append(colored(b"%d" % (self._offset + place), GREEN, self.is_colored))
+        behind = colored(separator, CYAN, self.is_colored)
         return behind.join([*fields, b""]) if fields else b""
 
     def _red(self, content: bytes) -> bytes:
-        return colored(content, RED, self.options.is_colored)
+        return colored(content, RED, self.is_colored)
 
     def _highlighted(self, data: bytes, start: int, stop: int, inside: list[Span]) -> bytes:
-        if not self.options.is_colored or self.options.invert:
+        if not self.is_colored or self.options.invert_match:
             return data[start:stop]
         shown, at = [], start
         for a, b, _ in inside:

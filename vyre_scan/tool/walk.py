@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["STDIN", "TYPES", "Selection", "files_of"]
+__all__ = ["STDIN", "TYPES", "files_of"]
 
 STDIN = "-"
 IGNORE_FILES = (".gitignore", ".ignore")
@@ -35,28 +35,13 @@ TYPES = {
 """Names of files, by the types of -t."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The options that choose files.  `all_files`: those of folders are searched whatever they are, as by grep -r."""
-
-    all_files: bool = False
-    hidden: bool = False
-    no_ignore: bool = False
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    exclude_dir: tuple[str, ...] = ()
-    globs: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    not_types: tuple[str, ...] = ()
-
-
-def files_of(paths: Sequence[str], selection: Selection, report: Callable[[str], None]) -> Iterator[str]:
+def files_of(paths: Sequence[str], options: Any, report: Callable[[str], None]) -> Iterator[str]:
     """The paths of the files: what is named, and what is in named folders, in the order of names.
 
     No paths stand for the current folder, whose files are named without it.  Links in folders are not followed, and devices and
-    pipes in them are left out.  `report` gets a message for each folder that cannot be read.
+    pipes in them are left out.  `options`: those of the command line.  `report` gets a message for each folder that cannot be read.
     """
-    walk = _Walk(selection, report)
+    walk = _Walk(options, report)
     if not paths:
         yield from walk.files("")
     for path in paths:
@@ -77,13 +62,13 @@ class _Ignored:
 
 
 class _Walk:
-    def __init__(self, selection: Selection, report: Callable[[str], None]) -> None:
-        self.selection, self.report = selection, report
-        self._takes = _any_of(selection.include)
-        self._of_types = _any_of([glob for name in selection.types for glob in TYPES[name]])
-        self._skips = _any_of([*selection.exclude, *(g for name in selection.not_types for g in TYPES[name])])
-        self._skips_folders = _any_of(selection.exclude_dir)
-        self._globs = _spec(selection.globs) if selection.globs else None
+    def __init__(self, options: Any, report: Callable[[str], None]) -> None:
+        self.options, self.report = options, report
+        self._takes = _any_of(options.include)
+        self._of_types = _any_of([glob for name in options.type for glob in TYPES[name]])
+        self._skips = _any_of([*options.exclude, *(g for name in options.type_not for g in TYPES[name])])
+        self._skips_folders = _any_of(options.exclude_dir)
+        self._globs = _spec(options.glob) if options.glob else None
 
     def takes_name(self, name: str) -> bool:
         """Whether a file's name is among those of --include and the types, and not excluded."""
@@ -96,8 +81,8 @@ class _Walk:
         return bool(self._skips_folders and self._skips_folders.match(name))
 
     def files(self, top: str) -> Iterator[str]:
-        chosen = self.selection
-        minds_ignored = not (chosen.all_files or chosen.no_ignore)
+        chosen = self.options
+        minds_ignored = not (chosen.recursive or chosen.no_ignore)
         is_repository = False
         rules: tuple[_Ignored, ...] = ()
         if minds_ignored:
@@ -120,7 +105,7 @@ class _Walk:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if not is_folder and not entry.is_file(follow_symlinks=False):
                     continue
-                if not (chosen.hidden or chosen.all_files) and name[0] == ".":
+                if not (chosen.hidden or chosen.recursive) and name[0] == ".":
                     continue
                 if self.skips_folder(name) if is_folder else not self.takes_name(name):
                     continue
@@ -139,7 +124,7 @@ class _Walk:
             fits = self._globs.check_file(place).include
             if fits is not None:
                 return not fits
-            if not is_folder and any(glob[0] != "!" for glob in self.selection.globs):
+            if not is_folder and any(glob[0] != "!" for glob in self.options.glob):
                 return True
         for one in rules:
             fits = one.spec.check_file(one.lead + place[one.cut :]).include
