@@ -95,15 +95,16 @@ _WEIGHT_OF_OCTET = np.array(
 
 def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, float]:
     """u8[POSITIONS * ENTRIES], and the share of places that it is expected to leave."""
-    units = _entry_sets(literals, caseless)
-    costs = _costs(units)
-    groups, share = _cheapest_groups(costs)
+    sets = _entry_sets(literals, caseless)
+    while len(sets) > GROUPS:  # join the neighbours that are alike
+        joined = sets[:-1] | sets[1:]
+        at = int((_shares(joined) - _shares(sets[:-1]) - _shares(sets[1:])).argmin())
+        sets = np.concatenate([sets[:at], joined[at : at + 1], sets[at + 2 :]])
     table = np.zeros((POSITIONS, ENTRIES), np.uint8)
-    for number, (first, end) in enumerate(groups):
-        members = np.bitwise_or.reduce(units[first:end], axis=0)
+    for number, members in enumerate(sets):
         entries = members[:, None] >> np.arange(ENTRIES, dtype=np.uint64) & np.uint64(1)
         table |= entries.astype(np.uint8) << number
-    return table.reshape(-1), share
+    return table.reshape(-1), float(_shares(sets).sum())
 
 
 def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
@@ -121,34 +122,9 @@ def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
     return np.bitwise_or.reduceat(sets, np.arange(0, len(ordered), per_unit), axis=0)
 
 
-def _costs(units: Array) -> Array:
-    """f64[n, n + 1]: the share of places that a group of the units from one to another leaves; inf for no group."""
-    count = len(units)
-    unions = np.zeros((count, count + 1, POSITIONS), "<u8")
-    for first in range(count):
-        np.bitwise_or.accumulate(units[first:], axis=0, out=unions[first, first + 1 :])
-    is_group = np.arange(count)[:, None] < np.arange(count + 1)
-    octets = unions[is_group].view(np.uint8).reshape(-1, ENTRIES // 8)
-    cells = octets + np.arange(0, _WEIGHT_OF_OCTET.size, 256)
-    costs = np.full(is_group.shape, np.inf)
-    costs[is_group] = _WEIGHT_OF_OCTET.take(cells).sum(-1).reshape(-1, POSITIONS).prod(-1)
-    return costs
-
-
-def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
-    """Cheapest split into at most GROUPS groups of neighbours: the bounds of each, and the sum of costs."""
-    count = len(costs)
-    totals, choices = costs[0], []
-    for _ in range(min(GROUPS, count) - 1):
-        with_one_more = totals[:count, None] + costs
-        choice = with_one_more.argmin(0)
-        better = with_one_more[choice, np.arange(count + 1)]
-        choices.append(np.where(better < totals, choice, -1))
-        totals = np.minimum(better, totals)
-    groups, end = [], count
-    for choice in reversed(choices):
-        first = int(choice[end])
-        if first > 0:
-            groups.append((first, end))
-            end = first
-    return [*groups, (0, end)], float(totals[count])
+def _shares(sets: Array) -> Array:
+    """f64[n], the share of places that each group leaves, by its sets of entries, u64[n, POSITIONS]."""
+    cells = sets.astype("<u8").view(np.uint8).reshape(-1, ENTRIES // 8) + np.arange(
+        0, _WEIGHT_OF_OCTET.size, 256
+    )
+    return np.asarray(_WEIGHT_OF_OCTET.take(cells).sum(-1).reshape(-1, POSITIONS).prod(-1))
