@@ -7,7 +7,7 @@ prefilter   which literals are looked for together
 tables      what a search works with
 cpu         where an automaton accepts, by launches of programs (launch)
 rule_search the matches of expressions near the places where their atoms are
-stream      the matches of data that comes in parts (byte_history: its last bytes)
+stream      the matches of data that comes in parts
 matches     where patterns were found, as arrays
 disjoint    those of them that do not overlap, as grep chooses
 grep_stream these with the bytes that matched (matched_text), of a file of any size

@@ -10,6 +10,7 @@ section 6.8), and no padding; a character of neither kind is an error in both.
 
 from __future__ import annotations
 
+from binascii import a2b_base64, unhexlify
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase, digits, hexdigits
 
@@ -25,6 +26,7 @@ BLANKS = b" \t\r\n\v\f"
 """Characters that text which is not strict may have anywhere."""
 
 Offsets = NDArray[np.uint64]
+_TO_BASE64 = bytes.maketrans(b"-_", b"+/")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,15 +63,10 @@ class Encoding:
         return np.packbits(bits[: len(bits) // 8 * 8])
 
     def decode_groups(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The bytes of whole groups of characters that hold bits; any bytes for other characters."""
-        values = self.values[characters].reshape(-1, self.characters)
-        decoded = np.empty((len(values), self.octets), np.uint8)
-        for octet in range(self.octets):
-            # the high bits of a byte are the low ones of a value
-            left = (octet + 1) * (8 - self.bits)
-            low = values[:, octet + 1] >> (self.bits - left)
-            np.bitwise_or(values[:, octet] << left, low, out=decoded[:, octet])
-        return decoded.reshape(-1)
+        """The bytes of whole groups of characters, all of which hold bits."""
+        text = characters.tobytes()
+        octets = a2b_base64(text.translate(_TO_BASE64)) if self.last_two else unhexlify(text)
+        return np.frombuffer(octets, np.uint8)
 
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.

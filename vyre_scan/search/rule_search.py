@@ -21,7 +21,7 @@ import numpy as np
 from ..patterns.expression import Expression
 from ..patterns.literal_automaton import LimitExceeded
 
-__all__ = ["ByteSource", "RuleSearch", "WholeData"]
+__all__ = ["EVERYTHING", "ByteSource", "Columns", "RuleSearch", "WholeData"]
 
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]

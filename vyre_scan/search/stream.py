@@ -12,14 +12,13 @@ import numpy as np
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.target import Target
 
-from .byte_history import ByteHistory
 from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
 from .places import Places
-from .rule_search import ByteSource, Columns, RuleSearch, WholeData
+from .rule_search import EVERYTHING, ByteSource, Columns, RuleSearch, WholeData
 from .tables import PatternTables
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ LEAST_ON_GPU, LEAST_RESIDENT = 1 << 22, 1 << 18
 """Characters of a part in main memory, and of one on a GPU, from which on a GPU is faster."""
 TAIL = 64
 """Characters at the end of a part, at least, that a GPU does not search: padding may be among them."""
-MOST_DECODED_BY_HAND = 1 << 16
-"""Characters that NumPy decodes."""
+LONG = 1 << 16
+"""Characters that are decoded once for all that see them."""
 
 
 @dataclass(slots=True)
@@ -89,8 +88,8 @@ class Stream:
         self._reach = tables.reach
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
-        self._history = np.zeros(0, np.uint8)
         self._searched = 0
+        self._history = _History()
         self._ended = ""
         self._found: list[Columns] = []
         self._atoms = atoms
@@ -99,18 +98,15 @@ class Stream:
             seen = None if is_whole else limit or HISTORY
             self._rules = RuleSearch(tables.expressions, seen, raises=limit is None)
         self._is_at_hand = is_whole and encoding is None
-        self._bytes = ByteHistory()
         self._gpu_failed = False
 
     def begin(self, start: int, before: Array) -> None:
         """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
         are needed for what a match may have before.  Only for sets without expressions."""
-        self._history = before
+        if self._decoder is not None:
+            before, start = self._decoder.begin(start, before), self._bytes_of(start)
         self._searched = start
-        if self._decoder is not None and self._encoding is not None:
-            self._history = self._decoder.begin(start, before)
-            self._searched = self._encoding.bytes_of(start)
-        self._history = self._history[max(0, len(self._history) - self._reach) :]
+        self._history = _History(start, [before], len(before))
 
     def end_of_part(self) -> None:
         """Raise EncodingError if the text ended here, for other text follows."""
@@ -152,9 +148,10 @@ class Stream:
                 self._search_decoded(buffer)
             return
         first = 0
-        if len(self._history):
+        front = self._history.latest(self._reach)
+        if len(front):
             first = min(len(octets), max(SEAM, self._reach))
-            self._search_window(np.concatenate([self._history, octets[:first]]), len(self._history))
+            self._search_window(np.concatenate([front, octets[:first]]), len(front))
         while first < len(octets):
             end = min(first + self._window, len(octets))
             before = min(self._reach, first)
@@ -165,7 +162,9 @@ class Stream:
         if self._decoder is not None:
             self._search_decoded(self._decoder.finish())
         if self._rules is not None:
-            self._found += self._rules.advance(self._bytes, self._searched, True)
+            octets = self._history.joined()
+            data = WholeData(octets, self._searched - len(octets))
+            self._found += self._rules.advance(data, self._searched, True)
 
     @contextmanager
     def _until_error(self) -> Iterator[None]:
@@ -192,10 +191,10 @@ class Stream:
     # --- windows
 
     def _search_decoded(self, buffer: Array) -> None:
-        known = len(self._history)
-        window = buffer[self._reach - known :]
-        window[:known] = self._history
-        self._search_window(window, known)
+        before = self._history.latest(self._reach)
+        window = buffer[self._reach - len(before) :]
+        window[: len(before)] = before
+        self._search_window(window, len(before))
 
     def _search_window(self, window: Array, known: int) -> None:
         """`known`: bytes of the window that were searched before."""
@@ -205,11 +204,18 @@ class Stream:
         self._searched += len(window) - known
         for number, search in enumerate(self._searches):
             self._add_hits(number, search.search(window, known), base)
-        self._history = window[max(0, len(window) - self._reach) :].copy()
+        self._pass(WholeData(window, base), base)
+
+    def _pass(self, source: ByteSource, base: int) -> None:
+        """Go on behind the next bytes, which were searched for literals and atoms; `source` has them, and those from `base` on."""
+        first, begin = self._searched - self._reach, self._history.end
         if self._rules is not None and not self._is_at_hand:
-            self._bytes.show(window, known)
-            self._advance(self._rules, self._bytes)
-            self._bytes.forget(self._rules.needs_from, self._history)
+            continued = _Continued(self._history, source, base)
+            self._found += self._rules.advance(continued, self._searched, False)
+            first = min(first, self._rules.needs_from)
+        begin = max(first, begin)
+        octets, base = source.bytes_of(begin, self._searched)
+        self._history.append(octets[begin - base : self._searched - base], self._searched, first)
 
     def _add_hits(self, number: int, hits: Array, base: int) -> None:
         """`number`: of the automaton.  `base`: the place of the first byte that hits count from."""
@@ -226,9 +232,6 @@ class Stream:
             self._atoms.parts.append(places)
         elif self._rules is not None:
             self._rules.add(places[0], places[2])
-
-    def _advance(self, rules: RuleSearch, source: ByteSource) -> None:
-        self._found += rules.advance(source, self._searched, False)
 
     # --- on a GPU
 
@@ -264,29 +267,15 @@ class Stream:
                     place = origin + self._bytes_of(window.first - first) - self._bytes_of(window.before)
                     self._add_hits(number, window.hits, place)
         if end > first:
-            self._pass(octets, first, end)
+            part = _DecodedPart(octets, first, end, self._encoding, self._searched)
+            self._searched += self._bytes_of(end - first)
+            self._pass(part, part.base)
+            if decoder is not None:
+                decoder.skip(end - first)
         return _in_main_memory(octets, end, len(octets))
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
-
-    def _pass(self, octets: Array | DeviceOctets, first: int, end: int) -> None:
-        """Go on behind the characters from `first` up to `end`, which a GPU searched."""
-        part = _DecodedPart(octets, first, end, self._encoding, self._searched, self._dispatcher)
-        count = self._bytes_of(end - first)
-        self._searched += count
-        if self._rules is not None and not self._is_at_hand:
-            source = _Joined(self._bytes, part)
-            self._advance(self._rules, source)
-            needed = max(0, min(self._rules.needs_from, self._searched - self._reach))
-            latest, base = source.bytes_of(needed, self._searched)
-            latest = latest[max(0, needed - base) :].copy()
-            self._bytes.skip(count, latest)
-        else:
-            latest, _ = part.bytes_of(max(part.base, self._searched - self._reach), self._searched)
-        if self._decoder is not None:
-            self._decoder.skip(end - first)
-        self._history = latest[max(0, len(latest) - self._reach) :].copy()
 
     # --- matches
 
@@ -320,47 +309,69 @@ class _DecodedPart:
     end: int
     encoding: Encoding | None
     base: int
-    dispatcher: Target
-    _rest: tuple[Array, int] | None = field(default=None, init=False)
+    _rest: tuple[Array, int] = field(default=(np.zeros(0, np.uint8), EVERYTHING), init=False)
 
     def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
-        if self._rest is not None and first >= self._rest[1]:
+        if first >= self._rest[1]:
             return self._rest
-        if self.encoding is None and not isinstance(self.octets, DeviceOctets):
+        encoding = self.encoding
+        if encoding is None and not isinstance(self.octets, DeviceOctets):
             return self.octets[self.first : self.end], self.base
-        octets, characters = (
-            (1, 1) if self.encoding is None else (self.encoding.octets, self.encoding.characters)
-        )
+        octets, characters = (1, 1) if encoding is None else (encoding.octets, encoding.characters)
         begin = max(0, first - self.base) // octets
         stop = min(self.first + -(-max(0, end - self.base) // octets) * characters, self.end)
         text = _in_main_memory(self.octets, self.first + begin * characters, stop)
-        place = self.base + begin * octets
-        if self.encoding is None:
-            decoded = text
-        elif len(text) <= MOST_DECODED_BY_HAND:
-            decoded = self.encoding.decode_groups(text)
-        else:
-            parts = Decoder(self.encoding, False, self.dispatcher, 0).decode(text)
-            decoded = np.concatenate([part.copy() for part in parts])
-        if len(text) > MOST_DECODED_BY_HAND:
-            self._rest = decoded, place  # for those that see all that follows
-        return decoded, place
+        found = text if encoding is None else encoding.decode_groups(text), self.base + begin * octets
+        if len(text) > LONG:
+            self._rest = found  # for those that see all that follows
+        return found
 
 
 @dataclass(slots=True)
-class _Joined:
-    """Bytes that were at hand, and those of a part behind them."""
+class _History:
+    """The last bytes of the data, up to the place `end`, in parts that were copied once each."""
 
-    older: ByteHistory
-    part: _DecodedPart
+    end: int = 0
+    parts: list[Array] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
+    size: int = 0
+
+    def joined(self) -> Array:
+        if len(self.parts) > 1:
+            self.parts = [np.concatenate(self.parts)]
+        return self.parts[0]
+
+    def latest(self, count: int) -> Array:
+        """The last bytes, as many as there are of `count`."""
+        return (self.parts[-1] if len(self.parts[-1]) >= count else self.joined())[-count:]
+
+    def append(self, octets: Array, end: int, first: int) -> None:
+        """Add bytes, and forget those before the place `first`."""
+        if first >= self.end:
+            self.parts, self.size = [], 0
+        self.parts.append(octets.copy())
+        self.end, self.size = end, self.size + len(octets)
+        while len(self.parts[0]) <= self.size - (end - first) and len(self.parts) > 1:
+            self.size -= len(self.parts.pop(0))
+
+
+@dataclass(slots=True)
+class _Continued:
+    """The bytes of `source`, from the place `base` on, and those of the history before them."""
+
+    history: _History
+    source: ByteSource
+    base: int
+    _joined: Array = field(default_factory=lambda: np.zeros(0, np.uint8), init=False)
 
     def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
-        if first >= self.part.base or not self.older.total:
-            return self.part.bytes_of(first, end)
-        older, base = self.older.bytes_of(first, self.part.base)
-        begin = max(first, base)
-        newer, place = self.part.bytes_of(self.part.base, end)
-        return np.concatenate([older[begin - base :], newer[self.part.base - place :]]), begin
+        history = self.history
+        if first >= self.base or not history.size:
+            return self.source.bytes_of(first, end)
+        start = history.end - history.size
+        if start + len(self._joined) < end:
+            newer, base = self.source.bytes_of(history.end, end)
+            self._joined = np.concatenate([*history.parts, newer[max(0, history.end - base) :]])
+        return self._joined, start
 
 
 def _joined_columns(found: list[Columns]) -> Columns:
