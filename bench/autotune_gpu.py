@@ -20,11 +20,12 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import scan_inputs  # noqa: F401 - its path has `support`
 from autotune_workloads import BF16, F32, Make, embedding, softmax
 from exhaustive import Exhaustive
 from measure import machine, save, today
+from support.search_workload import SearchWorkload
 
-from vyre_opt.tuning.search_workload import SearchWorkload
 from vyre_opt.tuning.space import show_config
 from vyre_opt.tuning.tuner import autotune
 

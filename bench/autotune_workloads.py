@@ -6,8 +6,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 
+import scan_inputs  # noqa: F401 - its path has `support`
+from support.search_workload import SearchWorkload
+
 from vyre_opt.ir.types import DataType
-from vyre_opt.tuning.search_workload import SearchWorkload
 from vyre_opt.tuning.workload import Workload, kernel_workload
 
 __all__ = ["CPU", "GPU", "chain", "dfa", "embedding", "matvec", "prefix", "softmax"]

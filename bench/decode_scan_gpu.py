@@ -29,14 +29,14 @@ import numpy as np
 from gpu_timing import in_rotation, seconds, target
 from measure import machine, save, today
 from scan_inputs import Corpus, corpus
+from support.decode_scan_program import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
+from support.dense_automaton import DenseAutomaton, build_automaton, matches_of_hits
 
 from vyre_opt.ir.program import Module, Program
-from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_schedule
-from vyre_opt.kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
-from vyre_opt.kernels.text_units import ENCODINGS
 from vyre_opt.passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
 from vyre_opt.passes.manager import PassManager
+from vyre_scan.programs.text_units import ENCODINGS
 
 RESULT = Path(__file__).parent / "results" / "decode_scan_gpu.json"
 MIB = 1 << 20

@@ -21,9 +21,9 @@ import numpy as np
 from gpu_timing import copy_bandwidth, head, in_rotation, in_turn, target
 from measure import save
 from scan_inputs import corpus
+from support.dense_automaton import DenseAutomaton, build_automaton
 
 import vyre_opt
-from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton
 
 RESULT = Path(__file__).parent / "results" / "dfa_gpu.json"
 MIB = 1 << 20

@@ -38,9 +38,11 @@ import call_cases
 import launch_fusion_gpu
 import numpy as np
 import pipeline_compile
+import scan_inputs  # noqa: F401 - its path has `support`
 from autotune_pipelines import scaled
 from drawn_pipelines import draw_pipeline
 from measure import machine, save, today
+from support.dense_automaton import build_automaton
 
 import vyre_opt
 from vyre_opt import PassManager, dispatcher, parse, print_program
@@ -49,7 +51,6 @@ from vyre_opt.driver.binding import Signature
 from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.pipeline import Launch, Pipeline
 from vyre_opt.ir.program import AccessMode, Buffer, Module
-from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import Remark
 from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE
 from vyre_opt.passes.registry import make_pass

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import automaton as aho_corasick
 import click
 import numpy as np
+from automaton import DenseAutomaton, Match, matches_of
 
 from vyre_opt import DiagnosticError, DispatchError, PassManager, dispatcher, parse_file
-from vyre_opt.kernels import automaton as aho_corasick
-from vyre_opt.kernels.automaton import DenseAutomaton, Match, matches_of
 from vyre_opt.tuning.paired_test import is_faster
 
 HERE = Path(__file__).parent

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from vyre_opt.kernels.automaton import build_automaton
+from support.dense_automaton import build_automaton
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.calls import count_calls
+from support.dense_automaton import build_automaton
 from support.quick import quick
 
 import vyre_opt
@@ -19,7 +20,6 @@ from vyre_opt.execution.dispatcher import BadLaunch
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 import ahocorasick
 import numpy as np
 import pytest
+from support.decode_scan_program import SearchSchedule, decode_scan, search_grid
+from support.dense_automaton import Match, build_automaton, matches_of_hits
 from support.each import each
 from support.quick import quick
 
@@ -16,12 +18,10 @@ from vyre_opt import PassManager, kernels, parse, print_program
 from vyre_opt.execution.dispatcher import BadInputs, Dispatcher
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa
 from vyre_opt.kernels.named import named_kernel
-from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid
-from vyre_opt.kernels.text_units import ENCODINGS
+from vyre_scan.programs.text_units import ENCODINGS
 
 Once = Callable[..., np.ndarray]
 SIZES = [0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097]

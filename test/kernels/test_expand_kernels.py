@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.dense_automaton import build_automaton
 from support.each import each
 from support.quick import quick
 
@@ -21,7 +22,6 @@ from vyre_opt.ir.ops import NAMED_KERNELS, OPS
 from vyre_opt.ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from vyre_opt.ir.program import MAX_GRID, MAX_INVOCATIONS, AccessMode, Module
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.named import expand, named_kernel
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 import pytest
+from support.decode_scan_program import search_grid, search_schedule
 from support.quick import quick
 
 from vyre_opt import dispatcher, kernel_workload
@@ -30,13 +31,12 @@ from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.embedding_units import EmbeddingUnitSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule, matvec_grid, matvec_schedule
 from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
-from vyre_opt.kernels.search import search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_grid, contract_step_schedule
-from vyre_opt.kernels.text_units import ENCODINGS
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.tuning.workload import KernelWorkload
+from vyre_scan.programs.text_units import ENCODINGS
 
 #            p, q and inner ranks of a table's cores
 TABLES = (

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.search_workload import SearchWorkload
 
 from vyre_opt import dispatcher, kernel_workload
 from vyre_opt.ir.types import DataType as D
 from vyre_opt.tuning.measure import DispatchBench
-from vyre_opt.tuning.search_workload import SearchWorkload
 
 
 class Array(np.ndarray):

@@ -5,8 +5,7 @@ tuner             `autotune`, which ties the others together; result: what it re
 tune_pass         the pass `tune`; module_tuning: schedules written into the kernels of a module
 
 space             configurations; those of a shipped kernel are in its declaration (kernels/named)
-workload          a kernel on buffers of known sizes: its program, inputs and check (search_workload: decode and
-                  search, with the threshold of fusion)
+workload          a kernel on buffers of known sizes: its program, inputs and check
 measure           compiles, checks and times configurations, by a runner; measure_cuda: by events on a GPU
 budget            what a search has measured, and what it may still measure
 

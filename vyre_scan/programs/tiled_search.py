@@ -43,12 +43,12 @@ from functools import lru_cache
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Program, Value
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.chunk_walk import ChunkWalk
 from vyre_opt.kernels.collective import SUBGROUP, claimed_slots, elements, offset
-from vyre_opt.kernels.text_units import CHARACTERS, ENCODINGS, fill_slab, values_by_table
 from vyre_opt.kernels.tiles import each_tile, tiles_of
 
+from .chunk_walk import ChunkWalk
 from .pattern_grams import GRAM, MULTIPLIER
+from .text_units import CHARACTERS, ENCODINGS, fill_slab, values_by_table
 
 __all__ = ["STRIDES", "GramSchedule", "WalkSchedule", "tiled_grams", "tiled_walk"]
 
@@ -100,9 +100,7 @@ def tiled_walk(
         hits = [b.and_(reports, b.ge(state, first)) for state in states]
         tiles.report_all(position, [b.sub(state, first) for state in states], hits)
 
-    walk = ChunkWalk(
-        b, table, depth, tiles.slab, schedule.lanes, schedule.chunk, 0, warmup, tiles.lane, report
-    )
+    walk = ChunkWalk(b, table, depth, tiles.slab, schedule.lanes, schedule.chunk, warmup, tiles.lane, report)
     walk.first = first
     with tiles.each() as tile:
         walk.through(tile, b.const(0), tiles.words)

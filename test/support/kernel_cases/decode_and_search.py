@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from support.decode_scan_program import MAX_SLAB, SearchSchedule, decode_scan, search_grid
+from support.dense_automaton import DenseAutomaton, build_automaton
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton
 from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_schedule
-from vyre_opt.kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid
-from vyre_opt.kernels.text_units import ENCODINGS
+from vyre_scan.programs.text_units import ENCODINGS
 
 from .case import Array, KernelCase, Use
 

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..ir.builder import Builder
-from ..ir.program import Buffer, Value
-from ..ir.types import DataType
-from .collective import as_type, guarded
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.program import Buffer, Value
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.collective import as_type
 
 __all__ = ["ChunkWalk"]
-
-WIDE = 8  # cells of the table that a lane copies at once
 
 Report = Callable[[Value, Sequence[Value], Value], None]
 """Gets the position of the first of four bytes, the states after each, and whether the lane reports one of them; called for all
@@ -34,8 +32,7 @@ class ChunkWalk:
     """`table`: u16 or u32, the next state at state * 256 + byte.  `depth`: of each state.  `slab`: u32 words.
 
     `first`: the lowest accepting state, to be set before a walk.
-    `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `rows_in_shared`: rows of the table that are copied to workgroup
-    memory.  `warmup`: bytes before a position that tell the state there.  `lane`: the number of this one.
+    `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `warmup`: bytes before a position that tell the state there.  `lane`: the number of this one.
     """
 
     b: Builder
@@ -44,35 +41,15 @@ class ChunkWalk:
     slab: Buffer
     lanes: int
     chunk: int
-    rows_in_shared: int
     warmup: int
     lane: Value
     report: Report
     first: Value = field(init=False)
-    _rows: Buffer = field(init=False)
-
-    def load_rows(self) -> None:
-        """Copy the first rows of the table to workgroup memory, a vector by each lane in a round."""
-        b, cells, lanes = self.b, self.rows_in_shared * 256, self.lanes
-        if not cells:
-            return
-        self._rows = b.buffer("rows", self.table.dtype, cells, "workgroup")
-        count = b.len(self.table)
-        with b.for_(0, -(-cells // (WIDE * lanes))) as loop:
-            cell = b.mul(b.add(b.mul(loop.index, lanes), self.lane), WIDE)
-            with b.if_(b.lt(cell, b.min(count, cells))):
-                b.store(b.load(self.table, cell, lanes=WIDE), self._rows, cell)
 
     def following(self, state: Value, byte: Value) -> Value:
         """The state after `byte`."""
-        b, cells = self.b, self.rows_in_shared * 256
-        cell = b.add(b.mul(state, 256), byte)
-        if not cells:
-            to: Value = b.load(self.table, cell)
-        else:
-            rows, table = self._rows, self.table
-            to = guarded(b, b.lt(cell, cells), lambda: b.load(rows, cell), lambda: b.load(table, cell))
-        return as_type(b, to, DataType.U32)
+        b = self.b
+        return as_type(b, b.load(self.table, b.add(b.mul(state, 256), byte)), DataType.U32)
 
     def through(self, tile: Value, slab: Value, words: int) -> None:
         """Walk through the lane's chunk of a tile, and on while a match that began there may still be completed.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import pairwise
 
-from ..ir.builder import Builder
-from ..ir.program import Buffer, Value
-from ..ir.types import DataType
-from .collective import elements, guarded, offset
-from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.program import Buffer, Value
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.collective import elements, guarded, offset
+from vyre_opt.kernels.decode import (
+    Values,
+    digits,
+    from_base64,
+    from_hex,
+    sextets,
+)
 
 __all__ = [
     "CHARACTERS",
@@ -31,17 +35,13 @@ OCTETS = DataType.vec(DataType.U8, 4)
 class UnitEncoding:
     """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
-    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.  `join`: the words of a
-    unit from the values of its characters, each in a u32.
-    `count`: the number of bytes that a text encodes.  `zero`: a character whose bits are zeros.
+    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.  `zero`: a character
+    whose bits are zeros.
     """
 
-    name: str
     bytes: int
     decode: Callable[[Builder, Value, Values], list[Value]]
     values: Values | None
-    join: Callable[[Builder, Sequence[Value]], list[Value]]
-    count: Callable[[Builder, Buffer], Value]
     zero: int
 
 
@@ -49,38 +49,10 @@ def _raw_words(b: Builder, words: Value, values: Values) -> list[Value]:
     return elements(b, words)
 
 
-def _raw_join(b: Builder, values: Sequence[Value]) -> list[Value]:
-    return [joined(b, values[k : k + 4][::-1], 8) for k in range(0, len(values), 4)]
-
-
-def _hex_join(b: Builder, digits: Sequence[Value]) -> list[Value]:
-    return _raw_join(b, [joined(b, digits[k : k + 2], 4) for k in range(0, len(digits), 2)])
-
-
-def _base64_join(b: Builder, values: Sequence[Value]) -> list[Value]:
-    """12 bytes from four groups of 24 bits, whose first byte is the highest."""
-    groups = [joined(b, values[k : k + 4], 6) for k in range(0, len(values), 4)]
-    pairs = [b.bitcast(b.vector(*pair), DataType.vec(DataType.U8, 8)) for pair in pairwise(groups)]
-    orders = ((2, 1, 0, 6), (1, 0, 6, 5), (0, 6, 5, 4))
-    words = (b.permute(pair, b.const(order, OCTETS)) for pair, order in zip(pairs, orders, strict=True))
-    return [b.bitcast(word, DataType.U32) for word in words]
-
-
-def joined(b: Builder, values: Sequence[Value], bits: int) -> Value:
-    """A number of so many bits for each of `values`, the first one highest."""
-    return reduce(lambda high, low: b.add(b.mul(high, 1 << bits), low), values)
-
-
-def _base64_count(b: Builder, text: Buffer) -> Value:
-    return base64_bytes(b, base64_characters(b, text))
-
-
 ENCODINGS = {
-    "raw": UnitEncoding("raw", 16, _raw_words, None, _raw_join, lambda b, text: b.len(text), 0),
-    "hex": UnitEncoding(
-        "hex", 8, from_hex, digits, _hex_join, lambda b, text: b.div(b.len(text), 2), ord("0")
-    ),
-    "base64": UnitEncoding("base64", 12, from_base64, sextets, _base64_join, _base64_count, ord("A")),
+    "raw": UnitEncoding(16, _raw_words, None, 0),
+    "hex": UnitEncoding(8, from_hex, digits, ord("0")),
+    "base64": UnitEncoding(12, from_base64, sextets, ord("A")),
 }
 
 

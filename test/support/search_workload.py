@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.buffer_layout import BufferLayout
-from ..execution.dispatcher import BadInputs, OutputAlloc
-from ..ir.program import Module
-from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
-from ..kernels.named.kernel import LANES, Products
-from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
-from ..kernels.targets import is_gpu
-from ..kernels.text_units import ENCODINGS
-from .shape_class import size_class
-from .space import Config, Space
-from .workload import Trial
+from support.decode_scan_program import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
+from support.dense_automaton import DenseAutomaton, build_automaton, matches_of_hits
+from vyre_opt.analysis.buffer_layout import BufferLayout
+from vyre_opt.execution.dispatcher import BadInputs, OutputAlloc
+from vyre_opt.ir.program import Module
+from vyre_opt.kernels.named.kernel import LANES, Products
+from vyre_opt.kernels.targets import is_gpu
+from vyre_opt.tuning.shape_class import size_class
+from vyre_opt.tuning.space import Config, Space
+from vyre_opt.tuning.workload import Trial
+from vyre_scan.programs.text_units import ENCODINGS
 
 __all__ = ["SearchWorkload"]
 
@@ -75,8 +75,8 @@ class SearchWorkload:
         return {name: int(value) for name, value in schedule.items()} | {"threshold": FUSED}
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
-        from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
-        from ..passes.manager import PassManager
+        from vyre_opt.passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
+        from vyre_opt.passes.manager import PassManager
 
         schedule = _schedule(config)
         grid = search_grid(schedule, self.size)

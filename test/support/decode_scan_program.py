@@ -16,18 +16,20 @@ them to workgroup memory.  Hits go to a list, in no particular order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
 
-from ..ir.builder import Builder
-from ..ir.program import Buffer, Program, Value
-from ..ir.types import DataType
-from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
-from .chunk_walk import ChunkWalk
-from .collective import SUBGROUP, claimed_slots, offset
-from .decode import Values, sextets
-from .targets import MULTIPROCESSORS, is_gpu
-from .text_units import ENCODINGS, UnitEncoding, fill_slab, looked_up
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.program import Buffer, Program, Value
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.collective import SUBGROUP, as_type, claimed_slots, guarded, offset
+from vyre_opt.kernels.decode import Values, base64_bytes, base64_characters, sextets
+from vyre_opt.kernels.targets import MULTIPROCESSORS, is_gpu
+from vyre_opt.lowering.nvptx.targets import STATIC_SHARED_BYTES
+from vyre_scan.programs.chunk_walk import ChunkWalk
+from vyre_scan.programs.text_units import ENCODINGS, UnitEncoding, fill_slab, looked_up
 
 __all__ = [
     "MAX_SLAB",
@@ -42,6 +44,7 @@ MAX_SLAB = STATIC_SHARED_BYTES
 MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the last tile, do not wrap
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
+WIDE = 8  # cells of the table that a lane copies at once
 CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole units
 RESIDENT = 2048
 """Lanes that a multiprocessor runs at once: a search takes 32 registers, which allows all of them."""
@@ -136,14 +139,14 @@ def decode_scan(
     words = schedule.slab(codec, warmup) // 4
     slabs = MAX_INDEX // words if workgroups is None else workgroups
     b = Builder("decode_scan", workgroup=schedule.lanes)
-    search = _Search(b, codec, warmup, schedule, table_dtype, slabs * words)
+    search = _Search(b, encoding, warmup, schedule, table_dtype, slabs * words)
     tile = b.workgroup_id("x", name="w")
     slab = b.mul(tile, words, name="slab")
     if schedule.decode_by_table and codec.values is not None:
         search.tabulate(codec.values)
         b.barrier("workgroup")
     with b.region("decode"):
-        search.walk.load_rows()
+        search.walk.load_rows(schedule.rows_in_shared)
         search.fill(tile, slab, words)
     b.barrier("workgroup")
     with b.region("scan"):
@@ -153,19 +156,83 @@ def decode_scan(
     return b.finish(verify=False)
 
 
+def _raw_join(b: Builder, values: Sequence[Value]) -> list[Value]:
+    return [joined(b, values[k : k + 4][::-1], 8) for k in range(0, len(values), 4)]
+
+
+def _hex_join(b: Builder, digits: Sequence[Value]) -> list[Value]:
+    return _raw_join(b, [joined(b, digits[k : k + 2], 4) for k in range(0, len(digits), 2)])
+
+
+def _base64_join(b: Builder, values: Sequence[Value]) -> list[Value]:
+    """12 bytes from four groups of 24 bits, whose first byte is the highest."""
+    groups = [joined(b, values[k : k + 4], 6) for k in range(0, len(values), 4)]
+    pairs = [b.bitcast(b.vector(*pair), DataType.vec(DataType.U8, 8)) for pair in pairwise(groups)]
+    orders = ((2, 1, 0, 6), (1, 0, 6, 5), (0, 6, 5, 4))
+    words = (b.permute(pair, b.const(order, OCTETS)) for pair, order in zip(pairs, orders, strict=True))
+    return [b.bitcast(word, DataType.U32) for word in words]
+
+
+def joined(b: Builder, values: Sequence[Value], bits: int) -> Value:
+    """A number of so many bits for each of `values`, the first one highest."""
+    return reduce(lambda high, low: b.add(b.mul(high, 1 << bits), low), values)
+
+
+def _base64_count(b: Builder, text: Buffer) -> Value:
+    return base64_bytes(b, base64_characters(b, text))
+
+
+JOINS = {"raw": _raw_join, "hex": _hex_join, "base64": _base64_join}
+"""The words of a unit from the values of its characters, each in a u32."""
+COUNTS: dict[str, Callable[[Builder, Buffer], Value]] = {
+    "raw": lambda b, text: b.len(text),
+    "hex": lambda b, text: b.div(b.len(text), 2),
+    "base64": _base64_count,
+}
+"""The number of bytes that a text encodes."""
+
+
+class _Walk(ChunkWalk):
+    """A walk whose first `rows` of the table are in workgroup memory."""
+
+    rows = 0
+
+    def load_rows(self, rows: int) -> None:
+        """Copy the first rows of the table to workgroup memory, a vector by each lane in a round."""
+        b, cells, lanes = self.b, rows * 256, self.lanes
+        self.rows = rows
+        if not cells:
+            return
+        self.near = b.buffer("rows", self.table.dtype, cells, "workgroup")
+        count = b.len(self.table)
+        with b.for_(0, -(-cells // (WIDE * lanes))) as loop:
+            cell = b.mul(b.add(b.mul(loop.index, lanes), self.lane), WIDE)
+            with b.if_(b.lt(cell, b.min(count, cells))):
+                b.store(b.load(self.table, cell, lanes=WIDE), self.near, cell)
+
+    def following(self, state: Value, byte: Value) -> Value:
+        if not self.rows:
+            return super().following(state, byte)
+        b, near, table = self.b, self.near, self.table
+        cell = b.add(b.mul(state, 256), byte)
+        is_near = b.lt(cell, self.rows * 256)
+        to = guarded(b, is_near, lambda: b.load(near, cell), lambda: b.load(table, cell))
+        return as_type(b, to, DataType.U32)
+
+
 class _Search:
     """Emits the two phases: decoding into the slab, and the walk over it."""
 
     def __init__(
         self,
         b: Builder,
-        encoding: UnitEncoding,
+        encoding: str,
         warmup: int,
         schedule: SearchSchedule,
         table_dtype: DataType,
         words: int,
     ) -> None:
-        self.b, self.encoding, self.warmup, self.schedule = b, encoding, warmup, schedule
+        self.b, self.name, self.encoding, self.schedule = b, encoding, ENCODINGS[encoding], schedule
         self.text = b.buffer("text", DataType.U8, None, "read", 0)
         self.table = b.buffer("table", table_dtype, None, "read", 1)
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
@@ -175,9 +242,8 @@ class _Search:
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
         self.values: Buffer | None = None
-        self.walk = ChunkWalk(
-            b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, schedule.rows_in_shared, warmup,
-            self.lane, self.report,
+        self.walk = _Walk(
+            b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, warmup, self.lane, self.report,
         )  # fmt: skip
 
     # --- the slab --------------------------------------------------------------------------
@@ -206,12 +272,12 @@ class _Search:
         b, codec = self.b, self.encoding
         if self.values is None:
             return codec.decode(b, text, codec.values or sextets)
-        return codec.join(b, [b.cast(value, DataType.U32) for value in looked_up(b, text, self.values)])
+        return JOINS[self.name](b, [b.cast(value, DataType.U32) for value in looked_up(b, text, self.values)])
 
     def report(self, position: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
-        count = self.encoding.count(b, self.text)
+        count = COUNTS[self.name](b, self.text)
         room = b.len(self.hits, DataType.U64)
         positions = [offset(b, position, k) for k in range(len(states))]
         # bytes past the end of the text are zeros, which a pattern may contain
