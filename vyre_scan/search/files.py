@@ -17,18 +17,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.processors import available
 
-from .encodings import Encoding
 from .errors import EncodingError
 from .matches import Matches
-from .stream import Stream
-from .tables import PatternTables
 
 if TYPE_CHECKING:
     import pyarrow
@@ -58,34 +55,14 @@ class Piece:
     end: int | None = None
 
 
-class FileScanner(Protocol):
-    """The part of `Scanner` that searches pieces of files."""
-
-    target: str | None
-    encoding: str | None
-    _tables: PatternTables
-
-    @property
-    def _encoding(self) -> Encoding | None: ...
-
-    @property
-    def _is_cut(self) -> bool: ...
-
-    def _stream_from(self, start: int, before: bytes) -> Stream: ...
-
-    def with_threads(self, threads: int | None) -> FileScanner: ...
-
-    def with_target(self, target: str | None) -> FileScanner: ...
-
-
 def scan_files(
-    scanner: FileScanner,
+    scanner: Any,
     paths: Iterable[str | os.PathLike[str]],
     client: Any,
     errors: Errors | None,
     piece: int,
 ) -> dict[str, pyarrow.Table]:
-    """See Scanner.scan_files."""
+    """See Scanner.scan_files; `scanner`: one, whose file imports this one."""
     if client is not None and not hasattr(client, "scatter"):
         raise BadInputs(f"client is a distributed.Client, or None, not {type(client).__name__}")
     if errors is not None and not isinstance(errors, MutableMapping):
@@ -120,7 +97,7 @@ def _names(paths: Any) -> Iterator[str]:
         yield os.fspath(path)
 
 
-def _pieces(scanner: FileScanner, path: str, size: int, unread: Errors) -> list[Piece]:
+def _pieces(scanner: Any, path: str, size: int, unread: Errors) -> list[Piece]:
     """Results of pieces in the order of their places.  A missing file goes to `unread`."""
     try:
         length = os.stat(path).st_size
@@ -141,12 +118,12 @@ Result = Any
 """A table, or the exception in its place."""
 
 
-def _here(scanner: FileScanner, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
+def _here(scanner: Any, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
     for piece in pieces:
         yield piece, _scan_piece(scanner, piece, None)
 
 
-def _on_workers(scanner: FileScanner, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
+def _on_workers(scanner: Any, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
     """Results in the order of the pieces.  Dask runs those of a worker that died again."""
     scanner_there = client.scatter(scanner, broadcast=True, hash=False)
     busy = Counter[str]()
@@ -165,7 +142,7 @@ def _on_workers(scanner: FileScanner, pieces: list[Piece], client: Any) -> Itera
         client.cancel(futures)
 
 
-def _scan_piece(scanner: FileScanner, piece: Piece, busy: dict[str, int] | None) -> Result:
+def _scan_piece(scanner: Any, piece: Piece, busy: dict[str, int] | None) -> Result:
     """A table, or the exception that a file's content or its reading raises.
 
     `busy`: by host, how many tasks its workers run at once; the cores are shared among them.
@@ -183,7 +160,7 @@ def _scan_piece(scanner: FileScanner, piece: Piece, busy: dict[str, int] | None)
         return error
 
 
-def _for_worker(scanner: FileScanner, busy: dict[str, int]) -> FileScanner:
+def _for_worker(scanner: Any, busy: dict[str, int]) -> Any:
     """The scanner for a task of this worker: with its share of the cores, and with its GPU if it says that it has one."""
     from distributed import get_worker
 
@@ -194,7 +171,7 @@ def _for_worker(scanner: FileScanner, busy: dict[str, int]) -> FileScanner:
     return scanner.with_target("cuda") if has_gpu and scanner.target is None else scanner
 
 
-def _scanned(scanner: FileScanner, piece: Piece) -> Matches:
+def _scanned(scanner: Any, piece: Piece) -> Matches:
     encoding, reach = scanner._encoding, scanner._tables.reach
     if encoding is not None:  # whole groups, so that the text before can be decoded
         reach = encoding.characters_of(reach)

@@ -86,13 +86,7 @@ class Scanner:
         self._set(tables, encoding, strict, threads, target, device)
 
     def _set(
-        self,
-        tables: PatternTables,
-        encoding: str | None,
-        strict: bool,
-        threads: int | None,
-        target: str | None,
-        device: int,
+        self, tables: PatternTables, encoding: Any, strict: Any, threads: Any, target: Any, device: Any
     ) -> None:
         if encoding is not None and (not isinstance(encoding, str) or encoding not in ENCODINGS):
             raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}, and None")
@@ -172,10 +166,14 @@ class Scanner:
 
     def _with(self, **settings: Any) -> Scanner:
         """The same patterns with other settings: arguments of `_set`."""
-        names = ("encoding", "strict", "threads", "target", "device")
         scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, **{name: getattr(self, name) for name in names} | settings)
+        scanner._set(self._tables, **self._options | settings)
         return scanner
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Arguments of `_set` but for the tables."""
+        return {name: getattr(self, name) for name in ("encoding", "strict", "threads", "target", "device")}
 
     def stream(self) -> Stream:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
@@ -256,27 +254,17 @@ class Scanner:
         device: int = 0,
     ) -> Scanner:
         """The scanner that `save` wrote.  Raises OSError, and ValueError for a file that holds none."""
-        return _built(*read_patterns_file(path), threads, target, device)
+        patterns, caseless, encoding, strict = read_patterns_file(path)
+        options = {"threads": threads, "target": target, "device": device}
+        return _built(patterns, caseless, {"encoding": encoding, "strict": strict, **options})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        tables = self._tables
-        return _built, (
-            tables.patterns, tables.caseless, self.encoding, self.strict, self.threads, self.target, self.device,
-        )  # fmt: skip
+        return _built, (self._tables.patterns, self._tables.caseless, self._options)
 
 
-def _built(
-    patterns: Patterns,
-    caseless: bool,
-    encoding: str | None,
-    strict: bool,
-    threads: int | None,
-    target: str | None,
-    device: int,
-) -> Scanner:
+def _built(patterns: Patterns, caseless: bool, options: dict[str, Any]) -> Scanner:
     scanner = Scanner.__new__(Scanner)
-    tables = cached_tables(patterns, caseless, default_store())
-    scanner._set(tables, encoding, strict, threads, target, device)
+    scanner._set(cached_tables(patterns, caseless, default_store()), **options)
     return scanner
 
 
