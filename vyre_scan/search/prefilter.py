@@ -98,7 +98,8 @@ def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, floa
     sets = _entry_sets(literals, caseless)
     while len(sets) > GROUPS:  # join the neighbours that are alike
         joined = sets[:-1] | sets[1:]
-        at = int((_shares(joined) - _shares(sets[:-1]) - _shares(sets[1:])).argmin())
+        joined_shares, shares = np.split(_shares(np.concatenate([joined, sets])), [len(joined)])
+        at = int((joined_shares - shares[:-1] - shares[1:]).argmin())
         sets = np.concatenate([sets[:at], joined[at : at + 1], sets[at + 2 :]])
     table = np.zeros((POSITIONS, ENTRIES), np.uint8)
     for number, members in enumerate(sets):
