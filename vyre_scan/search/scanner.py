@@ -21,8 +21,9 @@ from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
+from .rule_search import Columns
 from .saved import read_patterns_file, write_patterns
-from .stream import AtomPlaces, Stream
+from .stream import Stream, joined_columns
 from .tables import PatternTables, SearchTables
 
 if TYPE_CHECKING:
@@ -182,10 +183,11 @@ class Scanner:
     def _stream(self, limit: int | None = None) -> Stream:
         return Stream(*self._settings, self._gpu_for, limit=limit)
 
-    def _atoms_in(self, data: Any) -> tuple[Matches, AtomPlaces]:
-        """The matches of literals, and the places of the atoms of expressions."""
-        atoms = AtomPlaces()
-        return Stream(*self._settings, self._gpu_for, is_whole=True, atoms=atoms).all_in(data), atoms
+    def _atoms_in(self, data: Any) -> tuple[Matches, Columns]:
+        """The matches of literals, and the starts and ends of atoms, i64, with the numbers of their expressions."""
+        atoms: list[Columns] = []
+        matches = Stream(*self._settings, self._gpu_for, is_whole=True, atoms=atoms).all_in(data)
+        return matches, joined_columns(atoms)
 
     @cached_property
     def _settings(self) -> tuple[PatternTables, Encoding | None, bool, Target]:

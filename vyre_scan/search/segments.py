@@ -32,7 +32,7 @@ def matches_in_segments(
     is_inside = segments_of(starts, ends) >= 0
     columns: list[Columns] = [(starts[is_inside], ends[is_inside], found.patterns[is_inside])]
     expressions = scanner._tables.expressions
-    begins, stops, owners = atoms.columns()
+    begins, stops, owners = atoms
     segments = segments_of(begins, stops)
     order = np.argsort(segments, kind="stable")
     begins, owners, segments = begins[order], owners[order], segments[order]

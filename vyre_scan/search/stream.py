@@ -24,7 +24,7 @@ from .tables import PatternTables
 if TYPE_CHECKING:
     from .gpu import GpuSearch
 
-__all__ = ["AtomPlaces", "Stream"]
+__all__ = ["Stream", "joined_columns"]
 
 Array = np.ndarray[Any, Any]
 GpuFor = Callable[[Array | DeviceOctets], "list[GpuSearch] | None"]
@@ -44,20 +44,6 @@ LONG = 1 << 16
 """Characters that are decoded once for all that see them."""
 
 
-@dataclass(slots=True)
-class AtomPlaces:
-    """Places of atoms, as a search of one part after the other finds them."""
-
-    parts: list[tuple[Array, Array, Array]] = field(default_factory=list)
-
-    def columns(self) -> tuple[Array, Array, Array]:
-        """Starts and ends of atoms, i64, and the numbers of their expressions."""
-        if not self.parts:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-        starts, ends, owners = (np.concatenate(column) for column in zip(*self.parts, strict=True))
-        return starts, ends, owners
-
-
 class Stream:
     """`feed` takes the next part of the data, `finish` is called at its end.  Each gives the matches that it brings.
 
@@ -66,8 +52,8 @@ class Stream:
 
     Of expressions whose matches may have any length, the first `limit` bytes are seen (None: HISTORY): a match that goes on
     behind them raises LimitExceeded, or with a `limit` ends there.  `is_whole`: all data is one part, which nobody changes
-    before the end; then there is no such limit.  `gpu_for`: what searches large parts, or None.  `atoms`: gets the places of
-    atoms, which are then not looked at.
+    before the end; then there is no such limit.  `gpu_for`: what searches large parts, or None.  `atoms`: gets the starts, the
+    ends and the expressions of atoms, which are then not looked at.
     """
 
     def __init__(
@@ -80,7 +66,7 @@ class Stream:
         *,
         is_whole: bool = False,
         limit: int | None = None,
-        atoms: AtomPlaces | None = None,
+        atoms: list[Columns] | None = None,
     ) -> None:
         self._gpu_for = gpu_for
         self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
@@ -229,7 +215,7 @@ class Stream:
             return
         places = atoms.found(hits, base)
         if self._atoms is not None:
-            self._atoms.parts.append(places)
+            self._atoms.append(places)
         elif self._rules is not None:
             self._rules.add(places[0], places[2])
 
@@ -282,7 +268,7 @@ class Stream:
     def _matches(self) -> Matches:
         """Matches since the last call."""
         found, self._found = [columns for columns in self._found if len(columns[1])], []
-        starts, ends, patterns = found[0] if len(found) == 1 else _joined_columns(found)
+        starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
         if self._tables.expressions:
             order = np.lexsort((patterns, ends))
             starts, ends, patterns = starts[order], ends[order], patterns[order]
@@ -374,7 +360,7 @@ class _Continued:
         return self._joined, start
 
 
-def _joined_columns(found: list[Columns]) -> Columns:
+def joined_columns(found: list[Columns]) -> Columns:
     if not found:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
     starts, ends, patterns = (np.concatenate(column) for column in zip(*found, strict=True))
