@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,18 +50,16 @@ ROOM = 1 << 20
 """Hits of a window for which there is room at first; of one with more they are only counted, and it is searched again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedWindow:
-    """`first`, `count`: its characters in the text.  `hits`: packed, with places from that of character `first` - `before` on.
+class SearchedWindow(NamedTuple):
+    """`first`, `size`: its characters in the text.  `hits`: packed, with places from that of character `first` - `before` on.
 
-    `is_wrong`: a character holds no bits; then there are no hits, and it is the last window.
+    None in their place: a character holds no bits; then it is the last window.
     """
 
     first: int
-    count: int
+    size: int
     before: int
-    hits: Array
-    is_wrong: bool
+    hits: Array | None
 
 
 class _WindowMemory:
@@ -164,90 +160,73 @@ class GpuSearch:
     def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Generator[SearchedWindow]:
         """Search the characters of `text` from `first` up to `end`, which are whole groups, in order.
 
-        Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
+        Each window sees the characters before it, as far as `text` has them.  Ends with one that is wrong.
         """
         size = RESIDENT_WINDOW if isinstance(text, DeviceOctets) else WINDOW
         starts = range(first, end, size)
-        run = _GpuSearchRun(self, text)
+        with self.gpu as gpu:
+            staging = None if isinstance(text, DeviceOctets) or _is_pinned(text) else Staging(gpu)
         pending: deque[tuple[_WindowMemory, int, int]] = deque()
         with _slots(self.gpu, min(SLOTS, len(starts))) as slots:
-            for number, start in enumerate(starts):
-                if len(pending) == SLOTS:
-                    window = run.collect(*pending.popleft())
+            for number in range(len(starts) + SLOTS):
+                if number >= SLOTS and pending:
+                    window = self._collect(*pending.popleft())
                     yield window
-                    if window.is_wrong:
+                    if window.hits is None:
                         return
-                slot, stop = slots[number % SLOTS], min(start + size, end)
-                run.submit(slot, start, stop)
-                pending.append((slot, start, stop))
-            while pending:
-                window = run.collect(*pending.popleft())
-                yield window
-                if window.is_wrong:
-                    return
+                if number < len(starts):
+                    slot, start = slots[number % SLOTS], starts[number]
+                    stop = min(start + size, end)
+                    self._submit(slot, text, start, stop, staging)
+                    pending.append((slot, start, stop))
 
-
-class _GpuSearchRun:
-    """One search of a text: copies, launches, and what comes back."""
-
-    def __init__(self, search: GpuSearch, text: Array | DeviceOctets) -> None:
-        self.search, self.text, self.gpu = search, text, search.gpu
-        self.staging: Staging | None = None
-        if isinstance(text, DeviceOctets):
-            return
-        with self.gpu as gpu:
-            begin = text.ctypes.data
-            if not (libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)):
-                self.staging = Staging(gpu)
-
-    def submit(self, slot: _WindowMemory, start: int, stop: int) -> None:
+    def _submit(
+        self, slot: _WindowMemory, text: Array | DeviceOctets, start: int, stop: int, staging: Staging | None
+    ) -> None:
         """Enqueue the copy and the search of a window, and the copy of its first hits."""
         with self.gpu, translated_errors(f"searching {stop - start} characters"):
-            first = max(0, start - self.search.before)
-            slot.pointer = self._bring(slot, first, stop)
+            first = max(0, start - self.before)
+            slot.pointer = self._bring(slot, text, first, stop, staging)
             self._launch(slot, first, start, stop)
             slot.fetch()
 
-    def _bring(self, slot: _WindowMemory, first: int, stop: int) -> int:
+    def _bring(
+        self, slot: _WindowMemory, text: Array | DeviceOctets, first: int, stop: int, staging: Staging | None
+    ) -> int:
         """The address on the GPU of the characters from `first` up to `stop`."""
-        if isinstance(self.text, DeviceOctets):
-            source = self.text.pointer + first
-            if source % 16 == 0:  # programs load vectors
-                return source
-            pointer = slot.text_pointer(stop - first)
-            slot.queue.copy(pointer, source, stop - first)
-            return pointer
-        pointer, part = slot.text_pointer(stop - first), self.text[first:stop]
-        if self.staging is None:
-            self.gpu.cuda.memcpy_htod_async(pointer, part, slot.queue.stream)
+        if isinstance(text, DeviceOctets) and (text.pointer + first) % 16 == 0:  # programs load vectors
+            return text.pointer + first
+        pointer = slot.text_pointer(stop - first)
+        if isinstance(text, DeviceOctets):
+            slot.queue.copy(pointer, text.pointer + first, stop - first)
+        elif staging is None:
+            self.gpu.cuda.memcpy_htod_async(pointer, text[first:stop], slot.queue.stream)
         else:
-            self.staging.copy(pointer, part, slot.queue.stream)
+            staging.copy(pointer, text[first:stop], slot.queue.stream)
         return pointer
 
     def _launch(self, slot: _WindowMemory, first: int, start: int, stop: int) -> None:
-        search, tables = self.search, self.search.tables
+        tables = self.tables
         bytes_before, count = (
-            characters // search.unit * search.octets for characters in (start - first, stop - first)
+            characters // self.unit * self.octets for characters in (start - first, stop - first)
         )
         slot.queue.zero(int(slot.results), 4 * COUNTERS)
         results = int(slot.results)
         pointers = {"text": slot.pointer, "counters": results, "hits": results + HEADER}
         counts = {"text": stop - first, "counters": COUNTERS, "hits": slot.room}
-        for name, (memory, size) in search.memory.items():
+        for name, (memory, size) in self.memory.items():
             pointers[name], counts[name] = int(memory), size
-        grid = max(1, min(search.most_workgroups, -(-count // tables.tile)))
+        grid = max(1, min(self.most_workgroups, -(-count // tables.tile)))
         params = {**tables.params, "start": bytes_before, "count": count}
-        search.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
+        self.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
 
-    def collect(self, slot: _WindowMemory, start: int, stop: int) -> SearchedWindow:
+    def _collect(self, slot: _WindowMemory, start: int, stop: int) -> SearchedWindow:
         """Wait for a window, and take its hits."""
-        search = self.search
-        first = max(0, start - search.before)
-        window = partial(SearchedWindow, start, stop - start, start - first)
+        first = max(0, start - self.before)
         with self.gpu, translated_errors(f"searching {stop - start} characters"):
             count, wrong = slot.counters()
             if wrong:
-                return window(np.zeros(0, np.uint64), True)
+                return SearchedWindow(start, stop - start, start - first, None)
             if count > slot.room:  # all hits were counted
                 slot.make_room(count)
                 self._launch(slot, first, start, stop)
@@ -258,4 +237,9 @@ class _GpuSearchRun:
                 hits = np.empty(count, np.uint64)
                 self.gpu.cuda.memcpy_dtoh_async(hits, int(slot.results) + HEADER, slot.queue.stream)
                 slot.queue.wait()
-        return window(search.tables.sorted_unique(hits), False)
+        return SearchedWindow(start, stop - start, start - first, self.tables.sorted_unique(hits))
+
+
+def _is_pinned(text: Array) -> bool:
+    begin = text.ctypes.data
+    return libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)

@@ -246,7 +246,7 @@ class Stream:
         for number, gpu in enumerate(searches):
             with closing(gpu.windows(octets, first, end)) as windows:
                 for window in windows:
-                    if window.is_wrong:
+                    if window.hits is None:
                         self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
                         end = window.first
                         break

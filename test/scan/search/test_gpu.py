@@ -44,7 +44,7 @@ def searched_by_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(self: GpuSearch, text: Any, first: int, end: int) -> Any:
         for window in windows(self, text, first, end):
-            counts.append(0 if window.is_wrong else window.count)
+            counts.append(0 if window.hits is None else window.size)
             yield window
 
     monkeypatch.setattr(GpuSearch, "windows", counted)
