@@ -37,9 +37,9 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
     """The tables of patterns, from the store if it has them; None: without one.  Raises PatternError, LimitExceeded."""
     contents = enumerate(patterns.contents)
     literals = [content for number, content in contents if number not in patterns.expressions]
-    of_literals = SearchTables.of_literals(literals, caseless) if literals else None
+    searches = [SearchTables.of_literals(literals, caseless)] if literals else []
     if not patterns.expressions:
-        return PatternTables(patterns, caseless, of_literals)
+        return PatternTables(patterns, caseless, searches)
 
     def compile() -> tuple[bytes, tuple[Expressions, AtomSet]]:
         expressions = tuple(read_expressions(patterns))
@@ -55,7 +55,7 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
         new_log(),
         f"{len(patterns.expressions)} expressions",
     )
-    return PatternTables(patterns, caseless, of_literals, expressions, atoms.tables())
+    return PatternTables(patterns, caseless, [*searches, *atoms.tables()], expressions)
 
 
 def _key(patterns: Patterns) -> bytes:

@@ -204,7 +204,7 @@ class Scanner:
         if not self._tables.is_for_gpu:
             return None
         number = octets.number if isinstance(octets, DeviceOctets) else self.device
-        return [self._gpu_search(tables, number) for tables, _ in self._tables.automata]
+        return [self._gpu_search(tables, number) for tables in self._tables.searches]
 
     def _gpu_search(self, tables: SearchTables, number: int) -> GpuSearch:
         from .gpu import GpuSearch

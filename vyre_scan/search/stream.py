@@ -70,7 +70,7 @@ class Stream:
     ) -> None:
         self._gpu_for = gpu_for
         self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
-        self._searches = [CpuSearch(one.automaton, one.prefilter, dispatcher) for one, _ in tables.automata]
+        self._searches = [CpuSearch(one.automaton, one.prefilter, dispatcher) for one in tables.searches]
         self._reach = tables.reach
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
@@ -207,17 +207,15 @@ class Stream:
         """`number`: of the automaton.  `base`: the place of the first byte that hits count from."""
         if not len(hits):
             return
-        tables, atoms = self._tables.automata[number]
-        if atoms is None:
-            starts, ends, patterns = tables.automaton.matches(hits, base)
+        tables = self._tables.searches[number]
+        starts, ends, found = tables.found(hits, base)
+        if tables.owners is None:
             numbers = self._tables.numbers
-            self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
-            return
-        places = atoms.found(hits, base)
-        if self._atoms is not None:
-            self._atoms.append(places)
+            self._found.append((starts, ends, found if numbers is None else numbers[found]))
+        elif self._atoms is not None:
+            self._atoms.append((starts, ends, found))
         elif self._rules is not None:
-            self._rules.add(places[0], places[2])
+            self._rules.add(starts, found)
 
     # --- on a GPU
 

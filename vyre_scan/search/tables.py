@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .gpu import GpuSearch
     from .gpu_tables import GpuTables
 
-__all__ = ["AtomSet", "Atoms", "PatternTables", "SearchTables"]
+__all__ = ["AtomSet", "PatternTables", "SearchTables"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,15 +33,42 @@ LEAST_LITERAL = 4
 
 @dataclass(frozen=True, eq=False)
 class SearchTables:
-    """Tables of one automaton.  `prefilter`: None where a walk through all bytes is as fast."""
+    """Tables of one automaton.  `prefilter`: None where a walk through all bytes is as fast.
+
+    Of atoms, the k-th is one of those of the expressions, by their places in a list, that stand in `owners` from offsets[k] up to
+    offsets[k + 1].  `owners`: None for patterns that are literals.
+    """
 
     automaton: Automaton
     prefilter: Prefilter | None = None
+    owners: Array | None = None
+    offsets: Array | None = None
 
     @classmethod
-    def of_literals(cls, contents: Sequence[bytes], caseless: bool) -> SearchTables:
-        """Raises LimitExceeded."""
-        return cls(literal_automaton(contents, caseless), prefilter_of(contents, caseless))
+    def of_literals(
+        cls, contents: Sequence[bytes], caseless: bool, owners: Sequence[Sequence[int]] | None = None
+    ) -> SearchTables:
+        """`owners`: of each literal, if these are atoms.  Raises LimitExceeded."""
+        return cls.of(literal_automaton(contents, caseless), owners, prefilter_of(contents, caseless))
+
+    @classmethod
+    def of(
+        cls, automaton: Automaton, owners: Sequence[Sequence[int]] | None, prefilter: Prefilter | None = None
+    ) -> SearchTables:
+        if owners is None:
+            return cls(automaton, prefilter)
+        numbers = np.array([number for some in owners for number in some], np.int64)
+        return cls(automaton, prefilter, numbers, np.cumsum([0, *map(len, owners)]))
+
+    def found(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
+        """The starts, the ends, and the numbers of literals, or else of the expressions of atoms; see Automaton.matches."""
+        starts, ends, shown = self.automaton.matches(hits, base)
+        if self.owners is None or self.offsets is None:
+            return starts, ends, shown
+        firsts = self.offsets[shown]
+        counts = self.offsets[shown + 1] - firsts
+        starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
+        return starts, ends, self.owners[concatenated_ranges(firsts, counts)]
 
     @cached_property
     def for_gpu(self) -> GpuTables | None:
@@ -54,30 +81,6 @@ class SearchTables:
     def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
         """Searches on GPUs, by the numbers of their GPUs and the names of encodings."""
         return {}
-
-
-@dataclass(frozen=True, eq=False)
-class Atoms:
-    """An automaton that finds atoms of expressions.  The atom k is one of those of the expressions, by their places in a list,
-    that stand in `owners` from offsets[k] up to offsets[k + 1]."""
-
-    tables: SearchTables
-    offsets: Array
-    owners: Array
-
-    @classmethod
-    def of(cls, tables: SearchTables, owners: Sequence[Sequence[int]]) -> Atoms:
-        """`owners`: of each atom."""
-        offsets = np.cumsum([0, *map(len, owners)])
-        return cls(tables, offsets, np.array([number for some in owners for number in some], np.int64))
-
-    def found(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
-        """The starts and ends of atoms, i64, and the numbers of their expressions; see Automaton.matches."""
-        starts, ends, atoms = self.tables.automaton.matches(hits, base)
-        firsts = self.offsets[atoms]
-        counts = self.offsets[atoms + 1] - firsts
-        starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
-        return starts, ends, self.owners[concatenated_ranges(firsts, counts)]
 
 
 @dataclass(frozen=True)
@@ -111,23 +114,21 @@ class AtomSet:
         automata = [(one, [strings[listed[k]] for k in chosen]) for one, chosen in automata_of(listed)]
         return cls({literal: sorted(numbers) for literal, numbers in literals.items()}, automata)
 
-    def tables(self) -> tuple[Atoms, ...]:
-        atoms = [Atoms.of(SearchTables(automaton), owners) for automaton, owners in self.strings]
+    def tables(self) -> list[SearchTables]:
+        tables = [SearchTables.of(automaton, owners) for automaton, owners in self.strings]
         if self.literals:
-            of_literals = SearchTables.of_literals([*self.literals], caseless=True)
-            atoms.insert(0, Atoms.of(of_literals, [*self.literals.values()]))
-        return tuple(atoms)
+            tables.insert(0, SearchTables.of_literals([*self.literals], True, [*self.literals.values()]))
+        return tables
 
 
 @dataclass(frozen=True, eq=False)
 class PatternTables:
-    """Tables of a list of patterns.  `literals`: the automaton of those that are literals; `numbers`: theirs in the list, u32."""
+    """Tables of a list of patterns.  `searches`: all that go through the data, that of literals, if there are any, first."""
 
     patterns: Patterns
     caseless: bool
-    literals: SearchTables | None
+    searches: Sequence[SearchTables]
     expressions: tuple[Expression, ...] = ()
-    atoms: tuple[Atoms, ...] = ()
 
     @property
     def num_patterns(self) -> int:
@@ -141,16 +142,15 @@ class PatternTables:
         expressions = self.patterns.expressions
         return np.array([k for k in range(self.num_patterns) if k not in expressions], np.uint32)
 
-    @cached_property
-    def automata(self) -> list[tuple[SearchTables, Atoms | None]]:
-        """All that go through the data: that of literals, and those of atoms."""
-        literals = [] if self.literals is None else [(self.literals, None)]
-        return [*literals, *((atoms.tables, atoms) for atoms in self.atoms)]
+    @property
+    def literals(self) -> SearchTables | None:
+        """Those of patterns that are literals."""
+        return next((tables for tables in self.searches if tables.owners is None), None)
 
     @cached_property
     def reach(self) -> int:
         """Bytes before a place that a search there sees, of bytes that are at hand anyway."""
-        reach = max((tables.automaton.longest for tables, _ in self.automata), default=1)
+        reach = max((tables.automaton.longest for tables in self.searches), default=1)
         for expression in self.expressions:
             facts, span = expression.facts, expression.span
             if span is not None and facts.most_before is not None:
@@ -169,7 +169,7 @@ class PatternTables:
     def is_for_gpu(self) -> bool:
         """Whether a GPU searches by them: not where `re` goes through all data."""
         return not any(expression.is_direct for expression in self.expressions) and all(
-            tables.for_gpu is not None for tables, _ in self.automata
+            tables.for_gpu is not None for tables in self.searches
         )
 
     @property

@@ -54,8 +54,8 @@ def test_the_second_time_nothing_is_compiled(store: Store, compilations: list[An
     first, second = (cached_patterns(PATTERNS, store=store) for _ in range(2))
     assert len(compilations) == 1
     assert sorted(find(first, TEXT)) == sorted(find(second, TEXT)) == sorted(EXPECTED)
-    for one, other in zip(first.automata, second.automata, strict=True):
-        np.testing.assert_array_equal(one[0].automaton.cells, other[0].automaton.cells)
+    for one, other in zip(first.searches, second.searches, strict=True):
+        np.testing.assert_array_equal(one.automaton.cells, other.automaton.cells)
 
 
 def test_literals_are_not_stored(store: Store) -> None:

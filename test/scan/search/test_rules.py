@@ -206,7 +206,7 @@ def test_hundreds_of_rules_share_few_states() -> None:
     rules = [around % (f"service{number}", secrets[number % 3]) for number in range(200)]
     read = read_patterns(rules, regex=True, caseless=False)
     tables = cached_tables(read, False, None)
-    assert sum(one.tables.automaton.num_states for one in tables.atoms) < 5000
+    assert sum(one.automaton.num_states for one in tables.searches) < 5000
     data = b"x service16_key = '" + b"abcd" * 10 + b"'"
     assert list(Scanner(rules, regex=True).scan(data)) == regex_matches(
         [rule.encode() for rule in rules], data
