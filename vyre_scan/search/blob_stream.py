@@ -95,18 +95,13 @@ class _Phase:
     """The bytes that the texts hold from a multiple of 4 and `number` characters on, and the matches in them."""
 
     def __init__(self, scanner: Scanner, encoding: Encoding, number: int, overlapping: bool) -> None:
-        self.scanner, self.encoding, self.number = (
-            scanner._with(encoding=encoding.name, strict=False),
-            encoding,
-            number,
-        )
+        self.scanner = scanner._with(encoding=encoding.name, strict=False)
+        self.encoding, self.number = encoding, number
         self.longest = _seen(scanner)
         self._disjoint = None if overlapping else Disjoint()
-        self._text: _Text | None = None
 
     def matches(self, text: _Text, reported: int, until: int | None) -> list[GrepMatch]:
         """Matches in a text behind the place `reported` of the file, up to the character `until` of its last blob."""
-        self._text = text
         starts, ends, patterns = self._inside(text)
         first, last = self._characters(starts, ends)
         spans = text.places(first), text.places(last - 1) + 1
@@ -115,17 +110,22 @@ class _Phase:
         if until is not None:
             is_new &= last <= until
             settled = self.encoding.bytes_of(max(0, until - self.number) + text.base) - self.longest + 1
-        bytes_before = np.int64(self.encoding.bytes_of(text.base))
-        columns = [
-            column[is_new].astype(np.uint64)
-            for column in (starts + bytes_before, ends + bytes_before, *spans)
-        ]
-        matches = Matches(
-            columns[0], columns[1], patterns[is_new].astype(np.uint32), (columns[2], columns[3])
-        )
+        bytes_before = np.uint64(self.encoding.bytes_of(text.base))
+        starts, ends, first, last = (column[is_new].astype(np.uint64) for column in (starts, ends, *spans))
+        numbers = patterns[is_new].astype(np.uint32)
+        matches = Matches(starts + bytes_before, ends + bytes_before, numbers, (first, last))
         if self._disjoint is not None:
             matches = self._disjoint.choose(matches, settled)
-        return [*self._with_contents(matches)]
+        columns = [
+            matches.starts - bytes_before,
+            matches.ends - bytes_before,
+            matches.patterns,
+            *matches.encoded_spans(),
+        ]
+        return [
+            GrepMatch(first, last, pattern, self._bytes(text, start, end), self.encoding.name)
+            for start, end, pattern, first, last in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     def _characters(self, starts: Array, ends: Array) -> tuple[Array, Array]:
         """Characters that hold the bytes from `starts` up to `ends`, as indices of the text."""
@@ -153,18 +153,6 @@ class _Phase:
         characters = text.characters[self.number : self.number + whole]
         segments_of = partial(self._blobs_of, text)
         return matches_in_segments(self.scanner, characters, len(text.begins), segments_of, content_of)
-
-    # --- contents
-
-    def _with_contents(self, matches: Matches) -> Iterator[GrepMatch]:
-        columns = (matches.starts, matches.ends, matches.patterns, *matches.encoded_spans())
-        for start, end, pattern, first, last in zip(*(column.tolist() for column in columns), strict=True):
-            yield GrepMatch(first, last, pattern, self._content(start, end), self.encoding.name)
-
-    def _content(self, start: int, end: int) -> bytes:
-        assert self._text is not None
-        before = self.encoding.bytes_of(self._text.base)
-        return self._bytes(self._text, start - before, end - before)
 
     def _bytes(self, text: _Text, start: int, end: int) -> bytes:
         """The bytes from `start` up to `end` of what a text holds."""
