@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from typing import Any, BinaryIO
 
@@ -80,14 +81,14 @@ def documents_of(path: str, content: bytes | None) -> Iterator[tuple[str, Iterat
 def _decompressed(path: str, module: str) -> Iterator[bytes]:
     from importlib import import_module
 
-    with _Translated(path, path), import_module(module).open(path) as file:
+    with _translated(path), import_module(module).open(path) as file:
         yield from _parts_of(file)
 
 
 def _members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     from zipfile import ZipFile
 
-    with _Translated(path, path), ZipFile(path) as archive:
+    with _translated(path), ZipFile(path) as archive:
         for member in archive.infolist():
             if not member.is_dir():
                 name = f"{path}/{member.filename}"
@@ -95,7 +96,7 @@ def _members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def _member_parts(archive: Any, member: Any, name: str) -> Iterator[bytes]:
-    with _Translated(name, name), archive.open(member) as file:
+    with _translated(name), archive.open(member) as file:
         yield from _parts_of(file)
 
 
@@ -104,23 +105,20 @@ def _parts_of(file: BinaryIO) -> Iterator[bytes]:
         yield part
 
 
-class _Translated:
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
     """Has errors of decompression raised as Unreadable."""
+    import zlib
+    from lzma import LZMAError
+    from zipfile import BadZipFile
 
-    def __init__(self, path: str, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        import zlib
-        from lzma import LZMAError
-        from zipfile import BadZipFile
-
-        kinds = (OSError, EOFError, LZMAError, BadZipFile, zlib.error, RuntimeError, NotImplementedError)
-        if isinstance(error, kinds) and not isinstance(error, RecursionError):
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise Unreadable(f"cannot read {self.name}: {reason}") from None
+    try:
+        yield
+    except RecursionError:
+        raise
+    except (OSError, EOFError, LZMAError, BadZipFile, zlib.error, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreadable(f"cannot read {name}: {reason}") from None
 
 
 def open_parts(path: str, output: tuple[int, int] | None) -> Iterator[memoryview]:
