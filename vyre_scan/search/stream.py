@@ -134,9 +134,8 @@ class Stream:
                 self._search_decoded(buffer)
             return
         first = 0
-        front = self._history.latest(self._reach)
-        if len(front):
-            first = min(len(octets), max(SEAM, self._reach))
+        if self._history.size:
+            first, front = min(len(octets), max(SEAM, self._reach)), self._history.latest(self._reach)
             self._search_window(np.concatenate([front, octets[:first]]), len(front))
         while first < len(octets):
             end = min(first + self._window, len(octets))
@@ -190,7 +189,8 @@ class Stream:
         self._searched += len(window) - known
         for number, search in enumerate(self._searches):
             self._add_hits(number, search.search(window, known), base)
-        self._pass(WholeData(window, base), base)
+        if not self._is_at_hand:
+            self._pass(WholeData(window, base), base)
 
     def _pass(self, source: ByteSource, base: int) -> None:
         """Go on behind the next bytes, which were searched for literals and atoms; `source` has them, and those from `base` on."""
@@ -208,14 +208,16 @@ class Stream:
         if not len(hits):
             return
         tables = self._tables.searches[number]
-        starts, ends, found = tables.found(hits, base)
         if tables.owners is None:
+            starts, ends, patterns = tables.automaton.matches(hits, base)
             numbers = self._tables.numbers
-            self._found.append((starts, ends, found if numbers is None else numbers[found]))
-        elif self._atoms is not None:
-            self._atoms.append((starts, ends, found))
+            self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
+            return
+        atoms = tables.atoms(hits, base)
+        if self._atoms is not None:
+            self._atoms.append(atoms)
         elif self._rules is not None:
-            self._rules.add(starts, found)
+            self._rules.add(atoms[0], atoms[2])
 
     # --- on a GPU
 

@@ -60,11 +60,11 @@ class SearchTables:
         numbers = np.array([number for some in owners for number in some], np.int64)
         return cls(automaton, prefilter, numbers, np.cumsum([0, *map(len, owners)]))
 
-    def found(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
-        """The starts, the ends, and the numbers of literals, or else of the expressions of atoms; see Automaton.matches."""
+    def atoms(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
+        """The starts and ends of atoms, i64, and the numbers of their expressions; see Automaton.matches."""
         starts, ends, shown = self.automaton.matches(hits, base)
-        if self.owners is None or self.offsets is None:
-            return starts, ends, shown
+        assert self.offsets is not None
+        assert self.owners is not None
         firsts = self.offsets[shown]
         counts = self.offsets[shown + 1] - firsts
         starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
