@@ -144,7 +144,7 @@ class PatternTables:
 
     @property
     def literals(self) -> SearchTables | None:
-        """Those of patterns that are literals."""
+        """Tables of the patterns that are literals; None if there are none."""
         return next((tables for tables in self.searches if tables.owners is None), None)
 
     @cached_property
