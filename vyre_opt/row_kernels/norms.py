@@ -126,7 +126,8 @@ def layer_norm(
 
     Args:
         x: (..., columns) of f32, f16 or bf16; means and variances are along the last axis, in f32.
-        weight, bias: (columns,), of the type of `x`.
+        weight: (columns,), of the type of `x`.
+        bias: (columns,), likewise.
         eps: added to each variance.
         dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
         out: an array that gets the result, and is returned.
