@@ -178,7 +178,7 @@ class Dispatcher(Protocol):
 TARGETS = {
     "ref": ("vyre_opt.targets.ref", "RefDispatcher"),
     "cpu": ("vyre_opt.targets.cpu.dispatcher", "CpuDispatcher"),
-    "cuda": ("vyre_opt.targets.cuda", "CudaDispatcher"),
+    "cuda": ("vyre_opt.targets.cuda.dispatcher", "CudaDispatcher"),
 }
 """Target -> the module and the class of its dispatcher; a build may lack the module.
 

@@ -16,7 +16,7 @@ from .queues import queue_of
 
 if TYPE_CHECKING:
     from .device import Device
-    from .kernels import LoadedKernel
+    from .loaded_kernel import LoadedKernel
 
 __all__ = [
     "DRIVER_ERROR",
