@@ -8,7 +8,7 @@ The dispatcher compiles at the first call; later calls only run.  `vyre-run` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -30,6 +30,7 @@ from .recording_folder import recording_folder
 if TYPE_CHECKING:
     from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
+    from ..passes.manager import Observer
     from .limited import LimitedExecutable
     from .pass_pipeline import Passes
     from .pipeline import PipelineExecutable
@@ -146,10 +147,11 @@ def compile_module(
     syntax: CallSyntax = PYTHON,
     bisect: BisectLimit | None = None,
     debug_info: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> ProgramExecutable | PipelineExecutable:
     """`compile` for a module that verifies, with messages in the syntax of the caller.
 
-    `bisect`: leaves out executions of passes.
+    `bisect`: leaves out executions of passes.  `observers`: hear of those that run.
     """
     check_names_of_specs(specs)
     item = find_entry(module, entry, syntax)
@@ -165,7 +167,7 @@ def compile_module(
         from .recording import new_recorder
 
         executable.recorder = new_recorder(copy, item.name)
-    executable.transform(passes, bisect)
+    executable.transform(passes, bisect, observers)
     return executable
 
 

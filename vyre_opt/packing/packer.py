@@ -25,10 +25,11 @@ from ..lang.translated_function import TranslatedFunction
 from ..lowering.nvptx.targets import GPUS
 from ..pack_files.format import Pack, Part, pack_bytes
 from ..packs.ir_data import Encoder, encoded_text, source_row
-from ..packs.target import ABI
+from ..packs.pack_target import ABI
 from ..rewriting.cloning import copy_for
 from .array_functions import is_array_function, name_of
-from .code import pool_parts
+from .artifacts import Code
+from .code import CpuCode
 from .functions import FunctionPacker, Shapes
 from .processors import LEVELS
 
@@ -71,7 +72,8 @@ def packed(
     """The file that `pack` writes."""
     levels, gpus = targets_of(targets)
     wanted = _calls(shapes or {})
-    packer = FunctionPacker(Encoder(), levels, gpus, opt)
+    codes = _codes(levels, gpus, opt)
+    packer = FunctionPacker(Encoder(), codes)
     for function in functions:
         if is_array_function(function):
             name = name_of(function)
@@ -87,7 +89,8 @@ def packed(
         )
     if not packer.names:
         raise BadInputs("there is nothing to pack: pass kernels, pipelines, texts or files")
-    parts = [*packer.parts.values(), *pool_parts(levels), *_source_parts(packer.encoder)]
+    shared = {part.name: part for code in codes for part in code.shared_parts()}
+    parts = [*packer.parts.values(), *shared.values(), *_source_parts(packer.encoder)]
     return pack_bytes(parts, {"abi": ABI, "made_by": f"vyre-opt {__version__}"})
 
 
@@ -105,6 +108,15 @@ def targets_of(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
             f"{unknown[0]} is no target of a pack; they are {known}" if unknown else f"name a target: {known}"
         )
     return list(dict.fromkeys(levels)), list(dict.fromkeys(gpus))
+
+
+def _codes(levels: Sequence[str], gpus: Sequence[str], opt: int) -> list[Code]:
+    codes: list[Code] = [CpuCode(levels, opt)] if levels else []
+    if gpus:
+        from .gpu_code import GpuCode
+
+        codes += map(GpuCode, gpus)
+    return codes
 
 
 def _calls(shapes: Mapping[str, Any]) -> dict[str, list[Any]]:

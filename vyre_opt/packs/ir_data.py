@@ -14,13 +14,13 @@ from blake3 import blake3
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
-from ..ir.program import AccessMode, Block, Buffer, Op, Param, Program, Value
+from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program, Value
 from ..ir.spelling import PYTHON, VYRE
 from ..ir.types import DataType
 from ..ir.written_elements import WholeWrite, WrittenDimension
 from ..pack_files.format import canonical
 
-__all__ = ["Decoder", "Encoder", "Unpackable", "encoded_text", "source_row"]
+__all__ = ["Decoder", "Encoder", "Unpackable", "decoded_source", "encoded_text", "source_row"]
 
 _SPELLINGS = {"vyre": VYRE, "python": PYTHON}
 _FAULTING = ("trap", "assert", "check_bounds", "for")
@@ -44,6 +44,12 @@ def source_row(source: Source) -> dict[str, Any]:
 
 def encoded_text(source: Source) -> bytes:
     return source.text.encode("utf-8", "surrogatepass")
+
+
+def decoded_source(row: Mapping[str, Any], text: bytes) -> Source:
+    """A source, of its row and its text."""
+    spelling = _SPELLINGS[row["spelling"]]
+    return Source(text.decode("utf-8", "surrogatepass"), row["name"], row["line"], spelling, row["column"])
 
 
 class Unpackable(ValueError):
@@ -99,10 +105,12 @@ class Encoder:
         """Program without its ops."""
         return {
             "buffers": [self.buffer(buffer) for buffer in program.buffers.values()],
+            "cluster": program.cluster,
             "grid": program.grid and list(program.grid),
             "name": program.name,
             "params": [self.param(param) for param in program.params.values()],
             "place": self.place(program.loc),
+            "prefer_shared": program.prefer_shared,
             "workgroup": list(program.workgroup),
         }
 
@@ -117,6 +125,22 @@ class Encoder:
             "declared": self.program(program),
             "lengths": [self.op(op) for op in lengths.values()],
             "whole_writes": self.whole_writes(forms),
+        }
+
+    def signature(self, item: Program | Pipeline) -> dict[str, Any]:
+        """Facts of a program or a pipeline that its callers see, the same for all targets."""
+        buffers, reads, grid = list(item.buffers.values()), list[str](), None
+        if isinstance(item, Program):
+            buffers, grid = item.bound_buffers, item.grid and list(item.grid)
+        else:
+            reads = [stage.buffer for stage in item.walk() if isinstance(stage, HostRead)]
+        return {
+            "buffers": [self.buffer(buffer) for buffer in buffers],
+            "grid": grid,
+            "name": item.name,
+            "params": [self.param(param) for param in item.params.values()],
+            "place": self.place(item.loc),
+            "reads": reads,
         }
 
     def faults(self, program: Program) -> list[Any]:
@@ -202,9 +226,9 @@ class _LateBlock(Block):
 
 
 class Decoder:
-    """`source_of`: the row of a source, see `source_row`, and its text, by its key."""
+    """`source_of`: gives a source by its key."""
 
-    def __init__(self, source_of: Callable[[str], tuple[Mapping[str, Any], str]]) -> None:
+    def __init__(self, source_of: Callable[[str], Source]) -> None:
         self._source_of = source_of
         self._sources: dict[str, Source] = {}
 
@@ -214,9 +238,7 @@ class Decoder:
         key, start, end = place
         source = self._sources.get(key)
         if source is None:
-            row, text = self._source_of(key)
-            spelling = _SPELLINGS[row["spelling"]]
-            source = self._sources[key] = Source(text, row["name"], row["line"], spelling, row["column"])
+            source = self._sources[key] = self._source_of(key)
         return Location(source, start, end)
 
     def dtype(self, dtype: Any) -> DataType:
@@ -259,10 +281,16 @@ class Decoder:
     def program(self, row: Mapping[str, Any]) -> Program:
         """The declarations of a program."""
         x, y, z = row["workgroup"]
-        grid = row["grid"] and (row["grid"][0], row["grid"][1], row["grid"][2])
         buffers, params = self.buffers(row["buffers"]), self.params(row["params"])
         return Program(
-            row["name"], (x, y, z), grid, buffers=buffers, params=params, loc=self.place(row["place"])
+            row["name"],
+            (x, y, z),
+            _grid(row),
+            buffers=buffers,
+            params=params,
+            loc=self.place(row["place"]),
+            cluster=row["cluster"],
+            prefer_shared=row["prefer_shared"],
         )
 
     def body(self, rows: Sequence[Mapping[str, Any]]) -> Block:
@@ -304,6 +332,18 @@ class Decoder:
             loc=self.place(row["place"]),
         )
 
+    def signature(self, row: Mapping[str, Any], is_program: bool) -> Program | Pipeline:
+        """A program or a pipeline of which `Signature.of` gives that of its callers."""
+        buffers, params, loc = (
+            self.buffers(row["buffers"]),
+            self.params(row["params"]),
+            self.place(row["place"]),
+        )
+        if is_program:
+            return Program(row["name"], (1, 1, 1), _grid(row), buffers=buffers, params=params, loc=loc)
+        stages: list[Stage] = [HostRead(name, loc) for name in row["reads"]]
+        return Pipeline(row["name"], buffers=buffers, params=params, stages=stages, loc=loc)
+
     def stage(self, row: Mapping[str, Any]) -> Stage:
         loc = self.place(row["place"])
         if "stages" in row:
@@ -313,6 +353,13 @@ class Decoder:
         x, y, z = map(self.extent, row["grid"])
         params = {n: v if isinstance(v, str) else (v[0], v[1]) for n, v in row["params"].items()}
         return Launch(row["program"], (x, y, z), tuple(row["buffers"]), loc, params=params)
+
+
+def _grid(row: Mapping[str, Any]) -> Dim3 | None:
+    if row["grid"] is None:
+        return None
+    x, y, z = row["grid"]
+    return x, y, z
 
 
 def _definition(name: str) -> Any:

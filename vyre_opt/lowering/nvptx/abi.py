@@ -14,7 +14,7 @@ A launcher walks `EntryPoint.params` and passes one argument for each.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,7 +122,7 @@ class EntryPoint:
     program: Program
     symbol: str
     params: tuple[KernelParam, ...] = ()
-    sites: list[FaultSite] = field(default_factory=list)
+    sites: Sequence[FaultSite] = ()
     dynamic_shared: int = 0
     is_cooperative: bool = False
 

@@ -17,7 +17,8 @@ __all__ = ["compiled", "linked"]
 def linked(addresses: Mapping[str, int]) -> Library:
     """The code for this machine, from the store or compiled now, linked into this process.  `addresses`: of what it calls."""
     store = default_store()
-    return link_text(_text(), Host.this(1, store=store), store, [SYMBOL], addresses)
+    host = Host.this(1, store=store)
+    return link_text(_text(host), host, store, [SYMBOL], addresses)
 
 
 def compiled(host: Host) -> bytes:
@@ -25,11 +26,11 @@ def compiled(host: Host) -> bytes:
     import_module("vyre_opt.targets.cpu.jit")
     from ..cpu.jit import compile_object
 
-    return compile_object(_text(), host)
+    return compile_object(_text(host), host)
 
 
-def _text() -> str:
-    text = _TEXT
+def _text(host: Host) -> str:
+    text = f'target datalayout = "{host.layout}"\ntarget triple = "{host.triple}"\n{_TEXT}'
     for name in (*PYTHON, *DRIVER):
         # a variable, as far as LLVM knows: the linker puts the function there, whatever its type
         text = text.replace(f"${name}(", f"@{name}(") + f"@{name} = external global i8\n"
