@@ -165,14 +165,6 @@ def test_what_cannot_be_packed_is_told(tmp_path: Path, what: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_arrays_on_a_gpu_are_refused(packed: Function) -> None:
-    class OnGpu:
-        __cuda_array_interface__: dict[str, object] = {}  # noqa: RUF012
-
-    with pytest.raises(BadInputs, match="x is on a GPU, where code of a pack is not run yet"):
-        packed("scale")[1](OnGpu(), OnGpu())
-
-
 def test_ptx_is_in_the_pack(tmp_path: Path) -> None:
     vyre.pack(tmp_path / "gpu.vyrepack", FUNCTIONS[:1], [LEVEL, "sm_80", "sm_90"], opt=1)
     executable = load(tmp_path / "gpu.vyrepack")["scale"].executable

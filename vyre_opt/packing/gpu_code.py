@@ -17,6 +17,7 @@ from ..scheduling.machines import machine_of
 from ..targets.cuda.kernels import unit_of
 from ..targets.cuda.launcher_code import compiled
 from .artifacts import about_program, artifact_key, prints, spec_of
+from .assembler import Assembler
 from .processors import host_of
 
 __all__ = ["GpuCode"]
@@ -31,10 +32,10 @@ class _Planner(MachineTarget):
 
 
 class GpuCode:
-    """PTX for a GPU."""
+    """PTX for a GPU, and machine code if there is an `assembler`."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self._gpu = name, gpu(name)
+    def __init__(self, name: str, assembler: Assembler | None) -> None:
+        self.name, self._gpu, self._assembler = name, gpu(name), assembler
         self.target = self.planner = _Planner(replace(machine_of(name), architecture=name))
 
     def parts(self, program: Program, module: Module | None, encoder: Encoder) -> tuple[str, list[Part]]:
@@ -43,7 +44,8 @@ class GpuCode:
             raise prints(program)
         lowered = lower([legal_unit(unit, self._gpu, BOUNDS)], self._gpu, BOUNDS)
         (entry,) = lowered.kernels
-        ptx = emit_ptx(lowered, self._gpu).encode()
+        text = emit_ptx(lowered, self._gpu)
+        ptx = text.encode()
         row = {
             "dynamic_shared": entry.dynamic_shared,
             "is_cooperative": entry.is_cooperative,
@@ -55,11 +57,15 @@ class GpuCode:
         faults = canonical([[encoder.op(site.op), site.kind, site.width] for site in entry.sites])
         key = artifact_key(spec_of(program, canonical(row) + faults + ptx), self.name)
         about = {"gpu": self.name, "program": program.name}
-        return key, [
+        parts = [
             Part(f"faults/{key}", "faults", faults),
             Part(f"kernels/{key}", "kernel", canonical(row), {**about_program(program), **about}),
             Part(f"ptx/{key}", "ptx", ptx, about),
         ]
+        if self._assembler is not None:
+            cubin = self._assembler.assemble(text, self.name)
+            parts.append(Part(f"cubins/{key}", "cubin", cubin, {**about, "assembler": self._assembler.name}))
+        return key, parts
 
     def shared_parts(self) -> list[Part]:
         """The machine code that launches, for processors."""

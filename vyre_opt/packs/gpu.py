@@ -108,13 +108,18 @@ class PackedGpu(PackTarget[_Kernel]):
 
     def plan_of(self, function: str, loc: Location | None = None) -> str:
         packed = gpus_of(self._pack, function)
-        major, minor = self.device.facts.capability
-        runs = [name for name in packed if _runs(name, 10 * major + minor)]
-        if runs:
-            return f"plans/{function}/{max(runs, key=_age)}"
-        has = f"has code for {', '.join(packed)}" if packed else "has no code for a GPU"
-        message = f"{self._pack.name}: {function} {has}, and this GPU is sm_{major}{minor}"
-        help = f"pack it for sm_{major}{minor} or an older GPU, too, or pass arrays in main memory"
+        message = f"{self._pack.name}: {function} is packed for no GPU, and an array is on one"
+        help = "pack it for that GPU or an older one, too, or pass arrays in main memory"
+        if packed:
+            major, minor = self.device.facts.capability
+            runs = [name for name in packed if _runs(name, 10 * major + minor)]
+            if runs:
+                return f"plans/{function}/{max(runs, key=_age)}"
+            own = f"sm_{major}{minor}"
+            message = (
+                f"{self._pack.name}: {function} is packed for {', '.join(packed)}, and this GPU is {own}"
+            )
+            help = f"pack it for {own} or an older GPU, too, or pass arrays in main memory"
         raise PackError(
             render(Diagnostic("error", message, loc, help=help)) if loc is not None else f"{message}; {help}"
         )
@@ -128,10 +133,22 @@ class PackedGpu(PackTarget[_Kernel]):
     def _kernel(self, kernel: _Kernel) -> LoadedKernel:
         loaded = self._loaded.get(kernel.key)
         if loaded is None:
-            code = self._pack.read(f"ptx/{kernel.key}") + b"\0"
-            module = load_module(self.device, code, None, f"@{kernel.entry.program.name}")
-            loaded = self._loaded[kernel.key] = LoadedKernel(self.device, kernel.entry, module)
+            loaded = self._loaded[kernel.key] = LoadedKernel(self.device, kernel.entry, self._module(kernel))
         return loaded
+
+    def _module(self, kernel: _Kernel) -> Any:
+        """PyCUDA's module of a kernel: machine code of this GPU, if the pack has it and the driver takes it; else PTX."""
+        name, cubin = f"@{kernel.entry.program.name}", f"cubins/{kernel.key}"
+        major, minor = self.device.facts.capability
+        if (
+            cubin in self._pack
+            and _number(str(self._pack.about_part(cubin).get("gpu"))) == 10 * major + minor
+        ):
+            try:
+                return load_module(self.device, self._pack.read(cubin), None, name)
+            except BackendError:  # made by a newer assembler
+                pass
+        return load_module(self.device, self._pack.read(f"ptx/{kernel.key}") + b"\0", None, name)
 
     def load(self, call: CallPlan) -> Any:
         raise BackendError("arrays in main memory are for the code of a pack for a CPU")
@@ -162,11 +179,17 @@ class PackedGpu(PackTarget[_Kernel]):
             raise error
 
 
+def _number(name: str) -> int:
+    """90 for sm_90 and sm_90a; 0 for what is no GPU."""
+    digits = name.removeprefix("sm_").removesuffix("a")
+    return int(digits) if digits.isdecimal() else 0
+
+
 def _runs(name: str, number: int) -> bool:
     """Whether a GPU of a number such as 90 runs code for another: sm_90a runs nowhere else, sm_90 on all that are newer."""
-    own = int(name[3:].rstrip("a"))
-    return own == number if name.endswith("a") else own <= number
+    own = _number(name)
+    return own == number if name.endswith("a") else 0 < own <= number
 
 
 def _age(name: str) -> tuple[int, bool]:
-    return int(name[3:].rstrip("a")), name.endswith("a")
+    return _number(name), name.endswith("a")
