@@ -169,7 +169,7 @@ def test_ptx_is_in_the_pack(tmp_path: Path) -> None:
     vyre.pack(tmp_path / "gpu.vyrepack", FUNCTIONS[:1], [LEVEL, "sm_80", "sm_90"], opt=1)
     executable = load(tmp_path / "gpu.vyrepack")["scale"].executable
     assert ".target sm_90" in executable.ptx("sm_90")
-    with pytest.raises(PackError, match="has PTX of this program for sm_80, sm_90"):
+    with pytest.raises(PackError, match="has PTX of scale for sm_80, sm_90"):
         executable.ptx("sm_100")
 
 

@@ -105,6 +105,12 @@ class FunctionPacker:
                 listed = ", ".join(buffer.name for buffer in buffers)
                 raise BadInputs(f"shapes[{executable.name!r}]: a call has {len(buffers)} arrays, {listed}")
             arrays = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
+        unknown = sorted(arrays.keys() - {buffer.name for buffer in buffers})
+        if unknown:
+            listed = ", ".join(buffer.name for buffer in buffers)
+            raise BadInputs(
+                f"shapes[{executable.name!r}]: {unknown[0]} is no array of a call, which has {listed}"
+            )
         given = {
             buffer.name: np.empty(np.shape(arrays[buffer.name]), storage_type(buffer.dtype))
             for buffer in buffers

@@ -15,7 +15,7 @@
     walk            plans with host reads, repeats, grid barriers
     host_arrays     plans for arrays in main memory
     steps           what a plan enqueues, by PyCUDA at first
-    launcher        the same as one call from Python, for calls that repeat; its code: launcher_code
+    launcher        the same as one call from Python, for calls that repeat; its code: launcher_ir, launcher_code
     libcuda         the driver's own library, for what PyCUDA does not offer
     waiting         waits that a signal ends
     faults          records of faults, and the errors that they stand for

@@ -35,9 +35,10 @@ from ...linker.library import link
 from ...worker import import_module
 from . import libcuda
 from .device import Device
+from .launcher_ir import DRIVER, PYTHON, SYMBOL
 from .steps import Argument, Clear, Copy, KernelLaunch, Step, slot
 
-__all__ = ["DRIVER", "PYTHON", "SYMBOL", "CompiledLauncher", "use_code"]
+__all__ = ["CompiledLauncher", "use_code"]
 
 HEADER = 8
 STEP = 9
@@ -166,21 +167,6 @@ def _drop(device: Device, graph: ctypes.c_void_p, executable: int) -> None:
 
 
 # --- the compiled function
-
-SYMBOL = "vyre_launch"
-
-PYTHON = ("PyLong_AsUnsignedLongLong", "PyLong_FromLong", "PyLong_AsVoidPtr")
-DRIVER = (
-    "cuCtxGetCurrent",
-    "cuCtxPushCurrent_v2",
-    "cuCtxPopCurrent_v2",
-    "cuLaunchKernel",
-    "cuMemsetD8Async",
-    "cuMemcpyDtoDAsync_v2",
-    "cuGraphExecKernelNodeSetParams",
-    "cuGraphLaunch",
-    "cuStreamIsCapturing",
-)
 
 
 class _MethodDef(ctypes.Structure):
