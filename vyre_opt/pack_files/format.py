@@ -16,8 +16,7 @@ packs, and a signature is no part of what it signs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -149,6 +148,13 @@ class Pack:
             raise PackError(f"{self.name}: the part {name} is damaged: its digest is not what the index says")
         return content
 
+    def read_text(self, name: str) -> str:
+        """A part that is text in UTF-8.  Raises PackError."""
+        try:
+            return self.read(name).decode()
+        except UnicodeDecodeError:
+            raise self.malformed(f"the part {name} is no text") from None
+
     def read_json(self, name: str) -> Any:
         """A part that is JSON.  Raises PackError."""
         try:
@@ -157,17 +163,6 @@ class Pack:
             if isinstance(error, PackError):
                 raise
             raise self.malformed(f"the part {name} is no JSON") from None
-
-    @contextmanager
-    def decoding(self, name: str) -> Iterator[None]:
-        """Raises PackError, which names the part, where the body finds something else in it than it has to have."""
-        try:
-            yield
-        except PackError:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else error
-            raise self.malformed(f"the part {name} is not written as one ({what})") from None
 
     def parts(self) -> list[Part]:
         """All parts, checked.  Raises PackError."""

@@ -26,6 +26,7 @@ from ..kernels.call import (
     Steps,
 )
 from ..pack_files.format import canonical
+from .decoding import decoding, number, numbers, text, texts, truth
 from .ir_data import Decoder, Encoder
 from .pack_target import PackTarget
 from .targets import PackTargets
@@ -74,7 +75,7 @@ class PackedArrayFunction:
         if known is None:
             part = target.plan_of(self._name)
             row = self._targets.pack.read_json(part)
-            with self._targets.pack.decoding(part):
+            with decoding(self._targets.pack, part):
                 known = self._calls[target] = part, [_PackedCall(each) for each in row["calls"]]
         return known
 
@@ -85,7 +86,7 @@ class PackedArrayFunction:
         own = [[list(operand.shape), operand.kind] for operand in operands]
         for call in calls:
             if call.operands == own and call.options == options:
-                with self._targets.pack.decoding(part):
+                with decoding(self._targets.pack, part):
                     return _call(call.row, target, part, self._targets.decoder)
         packed = " or ".join(_shown(call.operands, call.options) for call in calls)
         raise BadInputs(
@@ -97,8 +98,8 @@ class _PackedCall:
     """A call that a function is packed for: names, shapes and types of its arrays, and its options.  `row`: what it comes to."""
 
     def __init__(self, row: Row) -> None:
-        self.names, self.row = list[str](row["names"]), row["call"]
-        self.operands = [[list[int](shape), kind] for shape, kind in row["operands"]]
+        self.names, self.row = texts(row["names"]), row["call"]
+        self.operands = [[numbers(shape), text(kind)] for shape, kind in row["operands"]]
         self.options = canonical(row["options"]).decode()
 
 
@@ -169,14 +170,14 @@ def _call(row: Row, target: PackTarget[Any], part: str, decoder: Decoder) -> Cal
             tuple((_launch(each["call"], target, part, decoder), _inputs(each)) for each in row["steps"])
         )
     if row["kind"] == "empty":
-        return EmptyResult(tuple(row["shape"]), row["like"], row["type"])
+        return EmptyResult(tuple(numbers(row["shape"])), number(row["like"]), text(row["type"]))
     if row["kind"] == "copy":
-        return CopyOfInput(row["like"])
+        return CopyOfInput(number(row["like"]))
     return _launch(row, target, part, decoder)
 
 
 def _inputs(row: Row) -> tuple[int | InputSlice, ...]:
-    return tuple(k if isinstance(k, int) else InputSlice(*k) for k in row["inputs"])
+    return tuple(number(k) if isinstance(k, int) else InputSlice(*numbers(k)) for k in row["inputs"])
 
 
 def _launch(row: Row, target: PackTarget[Any], part: str, decoder: Decoder) -> KernelCall:
@@ -185,20 +186,20 @@ def _launch(row: Row, target: PackTarget[Any], part: str, decoder: Decoder) -> K
     grid = row["grid"]
     return KernelCall(
         program,
-        grid if isinstance(grid, int) else tuple(grid),
+        number(grid) if isinstance(grid, int) else tuple(numbers(grid)),
         tuple(_argument(each, decoder) for each in row["arguments"]),
-        None if row["shape"] is None else tuple(row["shape"]),
-        row["like"],
-        clears=row["clears"],
-        words=tuple(row["words"]),
+        None if row["shape"] is None else tuple(numbers(row["shape"])),
+        number(row["like"]),
+        clears=truth(row["clears"]),
+        words=tuple(numbers(row["words"])),
     )
 
 
 def _argument(value: Any, decoder: Decoder) -> int | OutputAlloc | ScratchArgument | CopiedInput:
     if isinstance(value, int):
-        return value
+        return number(value)
     if "copied" in value:
-        return CopiedInput(value["copied"], value["result"])
+        return CopiedInput(number(value["copied"]), truth(value["result"]))
     if "type" in value:
-        return ScratchArgument(value["count"], decoder.dtype(value["type"]), value["zeroed"])
-    return OutputAlloc(value["count"], tuple(value["shape"]))
+        return ScratchArgument(number(value["count"]), decoder.dtype(value["type"]), truth(value["zeroed"]))
+    return OutputAlloc(number(value["count"]), tuple(numbers(value["shape"])))

@@ -26,6 +26,7 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Dim3, Module, Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..pack_files.format import PackError
+from .decoding import decoding, number, text, texts
 from .ir_data import Decoder
 from .pack_target import PackTarget, gpus_of
 from .targets import PackTargets
@@ -69,7 +70,7 @@ class PackedCallable:
         if made is None:
             part = self._part(target)
             plan, decoder = _Plan(self, target, part), self._targets.decoder
-            with self._targets.pack.decoding(part):
+            with decoding(self._targets.pack, part):
                 if self._is_program:
                     made = PackedProgram(plan, decoder)
                 else:
@@ -99,9 +100,9 @@ class PackedCallable:
             raise PackError(f"{pack.name} has PTX of {self.name} for {', '.join(packed) or 'no GPU'}")
         part = f"plans/{self.name}/{found[0]}"
         row = pack.read_json(part)
-        with pack.decoding(part):
+        with decoding(pack, part):
             key = row["variants"][-1]["code"][self._entry.name]
-        return pack.read(f"ptx/{key}").decode(errors="replace")
+        return pack.read_text(f"ptx/{key}")
 
     def report(self, *args: Any, **options: Any) -> Any:
         raise BackendError("a report of a call needs the compiler: compile the function with vyre-opt")
@@ -116,9 +117,9 @@ class _Variant:
     """A variant of a plan.  `code`: keys of the programs that it launches, by their names; `row`: as the pack has it."""
 
     def __init__(self, row: Row, extents: Sequence[str]) -> None:
-        self.row, self.code = row, dict[str, str](row["code"])
-        self.lengths = dict[str, int](row["lengths"])
-        self.equal = [(one, other) for one, other in row["equal"]]
+        self.row, self.code = row, {name: text(key) for name, key in row["code"].items()}
+        self.lengths = {key: number(length) for key, length in row["lengths"].items()}
+        self.equal = [(text(one), text(other)) for one, other in row["equal"]]
         unknown = {*self.lengths, *(key for pair in self.equal for key in pair)} - {*extents}
         if unknown:
             raise ValueError(f"{min(unknown)} is no extent")
@@ -131,8 +132,8 @@ class _Plan:
         self.name, self.target, self.part = function.name, target, part
         self.pack = function._targets.pack
         row = self.pack.read_json(part)
-        with self.pack.decoding(part):
-            self.row, self.extents = row, list[str](row["extents"])
+        with decoding(self.pack, part):
+            self.row, self.extents = row, texts(row["extents"])
             self.variants = [_Variant(variant, self.extents) for variant in row["variants"]]
 
     def variant(self, lengths: Mapping[str, int]) -> _Variant:
@@ -177,7 +178,7 @@ class _Packed(Executable):
         in_place: bool = False,
     ) -> CallPlan:
         code, packed = self._code_for(self.lengths(named)), self.packed
-        with packed.pack.decoding(packed.part):
+        with decoding(packed.pack, packed.part):
             call = self.plan(backend, named, grid, words, has_storage, in_place)
             return _with_code(call, lambda name: packed.target.program(code[name]))
 
@@ -204,13 +205,13 @@ class PackedPipeline(PipelineExecutable):
         module = Module()
         module.add(entry)
         super().__init__(module, entry.name, plan.target)
-        self.shape_params = list[str](plan.row["shape_params"])
+        self.shape_params = texts(plan.row["shape_params"])
 
     def variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
         variant = self.packed.variant(lengths)
         made = self._made.get(variant)
         if made is None:
-            with self.packed.pack.decoding(self.packed.part):
+            with decoding(self.packed.pack, self.packed.part):
                 made = self._made[variant] = _PipelineVariant(self, variant, self._decoder)
         return made
 

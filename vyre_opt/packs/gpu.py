@@ -23,6 +23,7 @@ from ..targets.cuda.libraries import library_of
 from ..targets.cuda.loaded_kernel import LoadedKernel, load_module
 from ..targets.cuda.loaded_plan import GpuPlan, load
 from ..targets.cuda.walk import GpuWalk
+from .decoding import decoding, number, text, truth
 from .ir_data import Decoder
 from .pack_target import PackTarget, gpus_of
 from .processors import levels_of_this_machine
@@ -39,14 +40,14 @@ class _Sites(Sequence[FaultSite]):
     @cached_property
     def _sites(self) -> list[FaultSite]:
         rows = self._pack.read_json(self._name)
-        with self._pack.decoding(self._name):
-            return [FaultSite(self._decoder.op(op), kind, width) for op, kind, width in rows]
+        with decoding(self._pack, self._name):
+            return [FaultSite(self._decoder.op(op), text(kind), number(width)) for op, kind, width in rows]
 
     def __len__(self) -> int:
         return len(self._sites)
 
     def __getitem__(self, number: Any) -> Any:
-        with self._pack.decoding(self._name):
+        with decoding(self._pack, self._name):
             return self._sites[number]
 
 
@@ -57,15 +58,15 @@ class _Kernel:
         name = f"kernels/{key}"
         row = pack.read_json(name)
         self.key = key
-        with pack.decoding(name):
+        with decoding(pack, name):
             self.source = decoder.program(row["source"])
             self.entry = EntryPoint(
                 decoder.program(row["legal"]),
-                row["symbol"],
-                tuple(KernelParam(kind, name) for kind, name in row["params"]),
+                text(row["symbol"]),
+                tuple(KernelParam(text(kind), text(name)) for kind, name in row["params"]),
                 _Sites(pack, f"faults/{key}", decoder),
-                row["dynamic_shared"],
-                row["is_cooperative"],
+                number(row["dynamic_shared"]),
+                truth(row["is_cooperative"]),
             )
 
 

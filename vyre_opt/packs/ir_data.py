@@ -19,6 +19,7 @@ from ..ir.spelling import PYTHON, VYRE
 from ..ir.types import DataType
 from ..ir.written_elements import WholeWrite, WrittenDimension
 from ..pack_files.format import canonical
+from .decoding import number, numbers, text, texts, truth
 
 __all__ = ["Decoder", "Encoder", "Unpackable", "decoded_source", "encoded_text", "source_row"]
 
@@ -46,10 +47,10 @@ def encoded_text(source: Source) -> bytes:
     return source.text.encode("utf-8", "surrogatepass")
 
 
-def decoded_source(row: Mapping[str, Any], text: bytes) -> Source:
+def decoded_source(row: Mapping[str, Any], content: bytes) -> Source:
     """A source, of its row and its text."""
-    spelling = _SPELLINGS[row["spelling"]]
-    return Source(text.decode("utf-8", "surrogatepass"), row["name"], row["line"], spelling, row["column"])
+    spelling, line, column = _SPELLINGS[row["spelling"]], number(row["line"], 1), number(row["column"])
+    return Source(content.decode("utf-8", "surrogatepass"), text(row["name"]), line, spelling, column)
 
 
 class Unpackable(ValueError):
@@ -236,9 +237,11 @@ class Decoder:
         if place is None:
             return None
         key, start, end = place
-        source = self._sources.get(key)
+        source = self._sources.get(text(key))
         if source is None:
             source = self._sources[key] = self._source_of(key)
+        if not 0 <= number(start) <= number(end) <= len(source.text):
+            raise ValueError(f"{source.name} has no characters {start} to {end}")
         return Location(source, start, end)
 
     def dtype(self, dtype: Any) -> DataType:
@@ -252,19 +255,19 @@ class Decoder:
 
     def extent(self, extent: Any) -> Extent:
         if isinstance(extent, int):
-            return extent
+            return number(extent)
         name, *args = extent
         return GridCall(name, tuple(arg if isinstance(arg, str) else self.extent(arg) for arg in args))
 
     def buffer(self, row: Mapping[str, Any]) -> Buffer:
         return Buffer(
-            row["name"],
+            text(row["name"]),
             self.dtype(row["type"]),
-            row["shape"],
+            [None if extent is None else number(extent) for extent in row["shape"]],
             row["access"] and AccessMode(row["access"]),
-            row["binding"],
-            row["live_in"],
-            row["live_out"],
+            None if row["binding"] is None else number(row["binding"]),
+            truth(row["live_in"]),
+            truth(row["live_out"]),
             self.place(row["place"]),
             sizes=tuple(None if size is None else self.extent(size) for size in row["sizes"]),
         )
@@ -274,23 +277,28 @@ class Decoder:
 
     def params(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Param]:
         return {
-            row["name"]: Param(row["name"], self.dtype(row["type"]), row["default"], self.place(row["place"]))
+            text(row["name"]): Param(
+                row["name"],
+                self.dtype(row["type"]),
+                None if row["default"] is None else number(row["default"]),
+                self.place(row["place"]),
+            )
             for row in rows
         }
 
     def program(self, row: Mapping[str, Any]) -> Program:
         """The declarations of a program."""
-        x, y, z = row["workgroup"]
+        x, y, z = numbers(row["workgroup"], 1)
         buffers, params = self.buffers(row["buffers"]), self.params(row["params"])
         return Program(
-            row["name"],
+            text(row["name"]),
             (x, y, z),
             _grid(row),
             buffers=buffers,
             params=params,
             loc=self.place(row["place"]),
-            cluster=row["cluster"],
-            prefer_shared=row["prefer_shared"],
+            cluster=None if row["cluster"] is None else number(row["cluster"], 1),
+            prefer_shared=None if row["prefer_shared"] is None else number(row["prefer_shared"]),
         )
 
     def body(self, rows: Sequence[Mapping[str, Any]]) -> Block:
@@ -325,7 +333,7 @@ class Decoder:
 
     def pipeline(self, row: Mapping[str, Any]) -> Pipeline:
         return Pipeline(
-            row["name"],
+            text(row["name"]),
             buffers=self.buffers(row["buffers"]),
             params=self.params(row["params"]),
             stages=[self.stage(stage) for stage in row["stages"]],
@@ -340,25 +348,25 @@ class Decoder:
             self.place(row["place"]),
         )
         if is_program:
-            return Program(row["name"], (1, 1, 1), _grid(row), buffers=buffers, params=params, loc=loc)
-        stages: list[Stage] = [HostRead(name, loc) for name in row["reads"]]
-        return Pipeline(row["name"], buffers=buffers, params=params, stages=stages, loc=loc)
+            return Program(text(row["name"]), (1, 1, 1), _grid(row), buffers=buffers, params=params, loc=loc)
+        stages: list[Stage] = [HostRead(name, loc) for name in texts(row["reads"])]
+        return Pipeline(text(row["name"]), buffers=buffers, params=params, stages=stages, loc=loc)
 
     def stage(self, row: Mapping[str, Any]) -> Stage:
         loc = self.place(row["place"])
         if "stages" in row:
-            return Repeat(row["times"], [self.stage(stage) for stage in row["stages"]], loc)
+            return Repeat(number(row["times"]), [self.stage(stage) for stage in row["stages"]], loc)
         if "read" in row:
-            return HostRead(row["read"], loc)
+            return HostRead(text(row["read"]), loc)
         x, y, z = map(self.extent, row["grid"])
         params = {n: v if isinstance(v, str) else (v[0], v[1]) for n, v in row["params"].items()}
-        return Launch(row["program"], (x, y, z), tuple(row["buffers"]), loc, params=params)
+        return Launch(text(row["program"]), (x, y, z), tuple(texts(row["buffers"])), loc, params=params)
 
 
 def _grid(row: Mapping[str, Any]) -> Dim3 | None:
     if row["grid"] is None:
         return None
-    x, y, z = row["grid"]
+    x, y, z = numbers(row["grid"])
     return x, y, z
 
 

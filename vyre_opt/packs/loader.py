@@ -18,6 +18,7 @@ from ..execution.arguments import encoder_of, in_order
 from ..ir.diagnostics import Source
 from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames
 from ..pack_files.format import Pack, read_pack
+from .decoding import decoding, texts
 from .executables import PackedCallable
 from .ir_data import Decoder, decoded_source
 from .pack_target import check_version, gpus_of
@@ -69,7 +70,7 @@ class LoadedPack(Mapping[str, Any]):
     def _function(self, name: str) -> Any:
         part = f"functions/{name}"
         row = self._pack.read_json(part)
-        with self._pack.decoding(part):
+        with decoding(self._pack, part):
             if row["name"] != name or row["kind"] not in ("arrays", "program", "pipeline"):
                 raise ValueError(f"it is of {row['name']}, a {row['kind']}")
             if not gpus_of(self._pack, name):
@@ -91,7 +92,7 @@ class LoadedPack(Mapping[str, Any]):
     def _source_of(self, key: str) -> Source:
         name = f"sources/{key}"
         text = self._pack.read(name)
-        with self._pack.decoding(name):
+        with decoding(self._pack, name):
             return decoded_source(self._pack.about_part(name), text)
 
 
@@ -128,7 +129,7 @@ class PackedFunction:
 
     def __init__(self, row: Mapping[str, Any], executable: PackedCallable) -> None:
         self.executable = executable
-        self._name, self._arguments = executable.name, list[str](row["arguments"])
+        self._name, self._arguments = executable.name, texts(row["arguments"])
         signature = executable.signature
         places = {name: number for number, name in enumerate(self._arguments)}
         scalars = [(n, places[n], encoder_of(self._name, p)) for n, p in sorted(signature.params.items())]

@@ -11,6 +11,7 @@ from ..execution.plans.zeroed import Forms
 from ..execution.target import Target
 from ..ir.program import Module, Program
 from ..pack_files.format import Pack, PackError
+from .decoding import decoding
 from .ir_data import Decoder
 
 __all__ = ["ABI", "PackTarget", "check_version", "gpus_of"]
@@ -79,7 +80,7 @@ class PackTarget(Target, Generic[F]):
 
     def forms_of(self, program: Program) -> Forms:
         part, rows = self._whole_writes[program]
-        with self._pack.decoding(part):
+        with decoding(self._pack, part):
             return self._decoder.whole_writes(rows)
 
     def dispatch(

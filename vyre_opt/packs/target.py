@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cached_property
-from typing import Any
 
 from ..execution.plans.call_plan import CallPlan
 from ..execution.processors import available
 from ..ir.program import Module, Op, Program
 from ..linker.library import LinkError, can_link, link
-from ..lowering.host.abi import ENTRY, HostCode
+from ..lowering.host.abi import ENTRY
 from ..pack_files.format import Pack, PackError
 from ..targets.cpu.launch import CompiledLaunch
 from ..targets.cpu.linking import LoadedFunction
 from ..targets.cpu.loaded_plan import CpuPlan
-from ..targets.cpu.object_code import ObjectCode, RunFacts
+from ..targets.cpu.object_code import ObjectCode, checked_code, checked_facts
 from ..targets.cpu.thread_pool import use_code
+from .decoding import decoding, text
 from .ir_data import Decoder
 from .pack_target import PackTarget, gpus_of
 from .processors import levels_of_this_machine
@@ -36,30 +36,25 @@ class CompiledProgram:
         name = f"programs/{key}"
         row = pack.read_json(name)
         self.key, self._pack, self._decoder = key, pack, decoder
-        with pack.decoding(name):
+        with decoding(pack, name):
             self.source = decoder.program(row["source"])
             self.program = decoder.program(row["legal"])
-            self.facts = RunFacts(**row["facts"])
-            self.code = {level: _code(facts) for level, facts in row["code"].items()}
+            self.facts = checked_facts(row["facts"])
+            self.code = {
+                level: (checked_code(facts, self.program), text(facts["object"]))
+                for level, facts in row["code"].items()
+            }
 
     @cached_property
     def _ops(self) -> dict[int, Op]:
         name = f"faults/{self.key}"
         rows = self._pack.read_json(name)
-        with self._pack.decoding(name):
+        with decoding(self._pack, name):
             return {n: self._decoder.op(row) for n, row in rows}
 
     def op_at(self, number: int) -> Op:
-        with self._pack.decoding(f"faults/{self.key}"):
+        with decoding(self._pack, f"faults/{self.key}"):
             return self._ops[number]
-
-
-def _code(facts: Mapping[str, Any]) -> tuple[HostCode, str]:
-    """Code of a program as its calls see it, and the key of the object."""
-    code = HostCode(
-        "", tuple(facts["buffers"]), frozenset(facts["written"]), facts["scratch_bytes"], facts["whole_grid"]
-    )
-    return code, facts["object"]
 
 
 class PackedTarget(PackTarget[CompiledProgram]):
