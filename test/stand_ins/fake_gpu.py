@@ -78,6 +78,8 @@ class FakeModule:
         self.target = target
 
     def get_function(self, symbol: str) -> FakeFunction:
+        if symbol not in self.entries:
+            raise FakeDriver.Error("named symbol not found")
         return FakeFunction(*self.entries[symbol], self.target)
 
 
@@ -200,7 +202,10 @@ class FakeDriver:
         return lowered.kernels, b"%d" % (len(self.images) - 1)
 
     def module_from_buffer(self, buffer: bytes, options: Sequence[tuple[int, int]] = ()) -> FakeModule:
-        entries = self.images[int(buffer.rstrip(b"\0"))]
+        number = buffer.rstrip(b"\0").decode(errors="replace")
+        if not number.isdecimal() or int(number) >= len(self.images):
+            raise self.Error("a PTX JIT compilation failed")
+        entries = self.images[int(number)]
         self.loads.append(len(entries))
         return FakeModule(entries, self.target)
 

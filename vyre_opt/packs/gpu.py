@@ -134,7 +134,11 @@ class PackedGpu(PackTarget[_Kernel]):
     def _kernel(self, kernel: _Kernel) -> LoadedKernel:
         loaded = self._loaded.get(kernel.key)
         if loaded is None:
-            loaded = self._loaded[kernel.key] = LoadedKernel(self.device, kernel.entry, self._module(kernel))
+            try:
+                loaded = LoadedKernel(self.device, kernel.entry, self._module(kernel))
+            except BackendError as error:
+                raise PackError(f"{self._pack.name}: the part ptx/{kernel.key}: {error}") from None
+            self._loaded[kernel.key] = loaded
         return loaded
 
     def _module(self, kernel: _Kernel) -> Any:
