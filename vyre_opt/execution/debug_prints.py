@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import arith
@@ -17,6 +16,7 @@ from ..ir.print_format import Lane, format_line
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..lowering.common.print_records import prints_of, record_words
+from ..records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,12 +10,12 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
 from ..ir.tracebacks import CallerError
 from ..kernels.call import OutputAlloc
+from ..records import dataclass
 from ..worker import import_module
 
 if TYPE_CHECKING:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
 from blake3 import blake3
+
+from ..records import dataclass
 
 __all__ = ["MAX_BYTES", "Pack", "PackError", "Part", "Signature", "canonical", "pack_bytes", "read_pack"]
 

@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...cache_files.entry import MAX_ENTRY_BYTES, OVERHEAD, Damaged, pack, unpack
@@ -28,6 +27,7 @@ from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache, read_key
 from ...ir.bounded_read import read_size
+from ...records import dataclass
 from ...worker import import_module
 
 __all__ = [

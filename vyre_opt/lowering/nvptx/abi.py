@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...ir.program import Buffer, Dim3, Module, Op, Program
+from ...records import dataclass
 
 __all__ = [
     "ALIGNMENT",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from blake3 import blake3
 from ...cache_files.entry import MAX_ENTRY_BYTES, pack, unpack
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache
+from ...records import dataclass
 
 END = "$END"
 FLAGS = re.ASCII

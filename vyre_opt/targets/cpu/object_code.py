@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ...ir.program import Program
 from ...lowering.host.abi import HostCode
+from ...records import dataclass
 from .linking import LoadedFunction
 
 __all__ = ["ObjectCode", "RunFacts", "checked_code", "checked_facts"]

@@ -27,11 +27,11 @@ import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import addressof, byref, c_uint64
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ...linker.library import link
+from ...records import dataclass
 from ...worker import import_module
 from . import libcuda
 from .device import Device

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import Any
 
@@ -24,6 +24,7 @@ from ...execution.row_major import row_major_plan
 from ...ir.diagnostics import Diagnostic
 from ...ir.program import Program
 from ...lowering.nvptx.abi import ALIGNMENT, storage_buffers
+from ...records import dataclass
 from .device import Device
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
