@@ -8,8 +8,8 @@ The dispatcher compiles at the first call; later calls only run.  `vyre-run` is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
@@ -28,6 +28,8 @@ from .program import ProgramExecutable
 from .recording_folder import recording_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
     from ..passes.manager import Observer
@@ -188,7 +190,7 @@ def module_of(source: str | Path | Module | Program) -> Module:
     from ..mlir.file_kind import parse_either
     from ..syntax.parser import parse
 
-    if isinstance(source, Path):
+    if isinstance(source, os.PathLike):
         module = parse_either(Source(decode(read_file(source), str(source)), str(source)))
         check(module)
         return module
