@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True, kw_only=False):
+    def dataclass(cls=None, /, *, init=True, frozen=False, slots=False, eq=True, repr=True, kw_only=False):
         """See `dataclasses.dataclass`; what this one has no argument for, that one has."""
 
         def made(cls):
-            return _made(cls, frozen, slots, eq, repr, kw_only)
+            return _made(cls, init, frozen, slots, eq, repr, kw_only)
 
         return made if cls is None else made(cls)
 
@@ -33,7 +33,7 @@ _FACTORY = object()
 """Stands in the place of an argument whose field has a function that makes its default."""
 
 
-def _made(cls: Any, frozen: bool, slots: bool, eq: bool, repr: bool, kw_only: bool) -> Any:
+def _made(cls: Any, init: bool, frozen: bool, slots: bool, eq: bool, repr: bool, kw_only: bool) -> Any:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # else the library would ask for a signature
     own = vars(cls)
@@ -44,7 +44,8 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, repr: bool, kw_only: bo
     fields = dataclasses.fields(cls)
     if slots:
         cls = _with_slots(cls, [field.name for field in fields])
-    cls.__init__ = _init(cls, fields, frozen, slots)
+    if init:
+        cls.__init__ = _init(cls, fields, frozen, slots)
     if repr and not has_repr:
         cls.__repr__ = _repr([field.name for field in fields if field.repr])
     if eq:
