@@ -69,7 +69,10 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def seen_of(cls: Any, other: Any) -> dict[str, Any]:
-    """All that a program sees of a class; `other`: one that is not of it."""
+    """All that a program sees of a class; `other`: one that is not of it.
+
+    Of assignments whether they are refused: frozen classes with slots of the library's raise another error in Python 3.11.
+    """
     make = [
         lambda: cls(),
         lambda: cls(x=1),
@@ -96,8 +99,8 @@ def seen_of(cls: Any, other: Any) -> dict[str, Any]:
             (p.name, p.kind, p.default is p.empty) for p in inspect.signature(cls).parameters.values()
         ],
         "match": cls.__match_args__,
-        "set": [outcome(lambda each=each: setattr(each, "x", 7)) for each in objects],
-        "delete": [outcome(lambda each=each: delattr(each, "x")) for each in objects],
+        "set": [outcome(lambda each=each: setattr(each, "x", 7)) is None for each in objects],
+        "delete": [outcome(lambda each=each: delattr(each, "x")) is None for each in objects],
         "slots": vars(cls).get("__slots__"),
         "has dict": [hasattr(each, "__dict__") for each in objects],
     }
