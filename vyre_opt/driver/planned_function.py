@@ -54,7 +54,7 @@ Take = Callable[[ArrayBackend, Any, str], Operand]
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """What a call of a function on arrays comes to; `operands`: the arrays of it; `names`: theirs."""
+    """Plan of a call of a function on arrays; `operands`: the arrays of it; `names`: theirs."""
 
     call: Call | Steps
     operands: Sequence[Operand]
@@ -173,7 +173,7 @@ class PlannedFunction:
     def plan_of(
         self, arrays: Sequence[Any], names: Sequence[str], dispatcher: DispatcherLike | None, *options: Any
     ) -> PlannedCall:
-        """What a call comes to, which is not run.  Raises BadInputs for arrays that do not fit."""
+        """Plan of a call, which is not run.  Raises BadInputs for arrays that do not fit."""
         backend, operands = self._taken(arrays, names, dispatcher)
         return PlannedCall(self._planned(backend, operands, options), operands, names)
 

@@ -71,7 +71,7 @@ class PackTarget(Target, Generic[F]):
         return form.source
 
     def form_of(self, program: Program) -> F:
-        """What the pack has of a program that `program` gave."""
+        """Code of a program that `program` gave."""
         return self._by_source[program]
 
     def set_forms(self, program: Program, part: str, rows: Any) -> None:
