@@ -21,9 +21,9 @@ def test_relative_xdg_folder_is_ignored(
     monkeypatch.delenv("VYRE_CACHE_DIR", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", relative)
-    assert cache_folder() == tmp_path / ".cache" / "vyre-opt"
+    assert Path(cache_folder()) == tmp_path / ".cache" / "vyre-opt"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "vyre-opt"
+    assert Path(cache_folder()) == tmp_path / "xdg" / "vyre-opt"
 
 
 @linux
@@ -32,7 +32,7 @@ def test_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VYRE_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "home")
-    assert cache_folder() == Path(os.devnull, "vyre-opt")
+    assert Path(cache_folder()) == Path(os.devnull, "vyre-opt")
 
 
 def test_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,9 +41,9 @@ def test_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     name = f"cache of {tmp_path.name}"
     monkeypatch.setenv("VYRE_CACHE_DIR", name)
-    assert cache_folder() == tmp_path / name
+    assert Path(cache_folder()) == tmp_path / name
     monkeypatch.chdir(tmp_path / "other")
-    assert cache_folder() == tmp_path / name
+    assert Path(cache_folder()) == tmp_path / name
 
 
 def test_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,6 @@ def test_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(gone)
     gone.rmdir()
     monkeypatch.setenv("VYRE_CACHE_DIR", "cache below nothing")
-    assert cache_folder() == Path(os.devnull, "cache below nothing")
+    assert Path(cache_folder()) == Path(os.devnull, "cache below nothing")
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
-    assert cache_folder() == tmp_path
+    assert Path(cache_folder()) == tmp_path

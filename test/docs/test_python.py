@@ -39,7 +39,12 @@ def test_scripts_run(document: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.gpu
 def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    for name in ("docs/guides/gpu.md", "docs/reference/python.md", "docs/guides/scanner.md"):
+    for name in (
+        "docs/guides/gpu.md",
+        "docs/reference/python.md",
+        "docs/guides/packs.md",
+        "docs/guides/scanner.md",
+    ):
         for script in scripts(root, root / name, on_gpu=True):
             exec(script, {"__name__": "__main__"})
 
@@ -47,4 +52,4 @@ def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_scripts_for_a_gpu_are_known(documents: list[Path], root: Path) -> None:
     """That the test above names every document that has some."""
     having = {document.name for document in documents if [*scripts(root, document, on_gpu=True)]}
-    assert having == {"gpu.md", "python.md", "scanner.md"}
+    assert having == {"gpu.md", "packs.md", "python.md", "scanner.md"}

@@ -13,7 +13,7 @@ from vyre_opt import BadInputs, Diagnostic, ProgramError
 from vyre_opt.execution.dispatcher import BadLaunch
 from vyre_opt.execution.plans.steps import HostReadStep, LaunchStep, RepeatStep
 from vyre_opt.execution.plans.watch import Times, Watch
-from vyre_opt.targets.cuda import kernels as gpu_kernels
+from vyre_opt.targets.cuda import loaded_kernel
 from vyre_opt.targets.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 
 PIPELINE = """vyre 1
@@ -266,7 +266,7 @@ def test_arrays_on_a_gpu_are_of_that_one(gpu: Fake) -> None:
 
 def test_a_grid_beyond_the_gpu_is_located(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """All launches that the GPU refuses are named, before anything is copied."""
-    monkeypatch.setattr(gpu_kernels, "MAX_GRID", (1, 1, 1))
+    monkeypatch.setattr(loaded_kernel, "MAX_GRID", (1, 1, 1))
     with pytest.raises(BadLaunch, match="2 workgroups along x; a GPU takes 1") as caught:
         vyre_opt.run(PIPELINE, [X, X], target=gpu, lengths=LENGTHS)
     assert [d.loc.line for d in caught.value.diagnostics if d.loc] == [27, 29, 30, 33, 34]

@@ -51,7 +51,7 @@ def work(folder: Path, seed: int, seconds: float) -> None:
 
 def damage(folder: Path, rng: random.Random) -> str:
     """Flip a bit of a file, cut it, overwrite it, or remove it."""
-    files = [entry.path for entry in Store(folder).entries()]
+    files = [Path(entry.path) for entry in Store(folder).entries()]
     if not files:
         return "nothing"
     path = rng.choice(files)

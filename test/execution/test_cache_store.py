@@ -68,7 +68,7 @@ def test_500_damaged_entries(store: Store) -> None:
     whole = pack(secret, key(1), "cpu", os.urandom(300))
     other = pack(secret, key(2), "cpu", os.urandom(300))
     strange = pack(os.urandom(32), key(1), "cpu", os.urandom(300))
-    path = store.path(key(1))
+    path = Path(store.path(key(1)))
     path.parent.mkdir(parents=True)
     for number in range(500):
         damaged = bytearray(whole)
@@ -105,7 +105,7 @@ def test_places_that_cannot_hold_entries(what: str, tmp_path: Path) -> None:
     elif what == "the null device":
         store = Store(Path(os.devnull))
     else:
-        store.path(key(1)).mkdir(parents=True)
+        Path(store.path(key(1))).mkdir(parents=True)
     assert not store.put(key(1), "cpu", b"body")
     assert store.get(key(1), "cpu") is None
     assert not [entry for entry in store.entries() if entry.is_partial]
@@ -118,7 +118,7 @@ def test_full_disk(store: Store) -> None:
         from pathlib import Path
         from vyre_opt.execution.cache.store import Store
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        store = Store(Path({str(store.folder.parent)!r}))
+        store = Store(Path({str(Path(store.folder).parent)!r}))
         print(store.put(bytes(32), "cpu", bytes(5000)), store.get(bytes(32), "cpu"))
         print(store.put(bytes(32), "cpu", bytes(500)), len(store.get(bytes(32), "cpu")))
     """
@@ -140,9 +140,9 @@ def test_read_only_folder() -> None:
     try:
         store = Store(folder)
         store.put(key(1), "cpu", b"body")
-        for path in (folder, store.folder, store.path(key(1)).parent):
+        for path in (folder, Path(store.folder), Path(store.path(key(1))).parent):
             path.chmod(0o555)
-        for path in (store.path(key(1)), folder / KEY_FILE):
+        for path in (Path(store.path(key(1))), folder / KEY_FILE):
             path.chmod(0o444)
         script = f"""
             import os
@@ -175,7 +175,7 @@ def test_limit_holds(tmp_path: Path, limit: int, count: int) -> None:
     favourite = key(0)
     store.put(favourite, "cpu", b"favourite")
     for number in range(1, count):
-        os.utime(store.path(favourite), (time.time() + number,) * 2)
+        os.utime(Path(store.path(favourite)), (time.time() + number,) * 2)
         assert store.put(key(number), "cpu", bytes(number))
         if number % 50 == 0:
             assert sum(entry.size for entry in store.entries()) <= limit
@@ -190,7 +190,7 @@ def test_reading_keeps_an_entry_young(tmp_path: Path) -> None:
     store = Store(tmp_path, len(SHARDS) * 2200)
     for age, name in ((200, same[0]), (100, same[1])):
         store.put(name, "cpu", bytes(900))
-        os.utime(store.path(name), (time.time() - age,) * 2)
+        os.utime(Path(store.path(name)), (time.time() - age,) * 2)
     assert store.get(same[0], "cpu") is not None
     store.put(same[2], "cpu", bytes(900))
     assert [store.get(name, "cpu") is not None for name in same] == [True, False, True]
@@ -211,7 +211,7 @@ def test_too_large_for_the_limit(tmp_path: Path) -> None:
 def test_partial_files_of_the_dead_go(store: Store) -> None:
     """What a killed writer left goes after a while; what one writes now is let alone."""
     store.put(key(1), "cpu", b"body")
-    folder = store.path(key(1)).parent
+    folder = Path(store.path(key(1))).parent
     left, fresh = (folder / f"{key(1).hex()}.{name}.partial" for name in ("aa", "bb"))
     for path in (left, fresh):
         path.write_bytes(b"half")
@@ -225,14 +225,14 @@ def test_partial_files_of_the_dead_go(store: Store) -> None:
 def test_clear_removes_entries_only(store: Store) -> None:
     """A folder may hold what is not ours."""
     store.put(key(1), "cpu", b"body")
-    stranger = store.path(key(1)).with_name("README")
+    stranger = Path(store.path(key(1))).with_name("README")
     stranger.write_text("mine")
     assert store.clear()[0] == 1
     assert stranger.read_text() == "mine"
     stranger.unlink()
     store.put(key(1), "cpu", b"body")
     store.clear()
-    assert not store.folder.exists()
+    assert not Path(store.folder).exists()
 
 
 def test_survey_and_check(store: Store) -> None:
@@ -243,10 +243,10 @@ def test_survey_and_check(store: Store) -> None:
     contents = survey(store)
     assert {kind: count for kind, (count, _) in contents.kinds.items()} == {"cpu": 1, "ptx": 2}
     assert contents.size == sum(entry.size for entry in store.entries())
-    store.path(key(3)).write_bytes(store.path(key(2)).read_bytes())
+    Path(store.path(key(3))).write_bytes(Path(store.path(key(2))).read_bytes())
     whole, damaged = check(store)
     assert whole == 2
-    assert damaged == [Finding(str(store.path(key(3))), "it belongs under another name")]
+    assert damaged == [Finding(str(Path(store.path(key(3)))), "it belongs under another name")]
 
 
 def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             assert limit_of(text) == DEFAULT_LIMIT
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("VYRE_CACHE_SIZE", "16M")
-    assert (default_store().folder.parent, default_store().limit) == (tmp_path, 16 << 20)
+    assert (Path(default_store().folder).parent, default_store().limit) == (tmp_path, 16 << 20)
 
 
 @pytest.mark.campaign

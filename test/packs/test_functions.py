@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.code_choices import forget_calls
 from support.packed_kernels import CALLS, FUNCTIONS, LEVEL, SHAPES, WRONG_CALLS, random
+from support.tools_inside import call_opt
 
 import vyre_opt as vyre
 from vyre_opt import f32, kernels
@@ -165,19 +166,51 @@ def test_what_cannot_be_packed_is_told(tmp_path: Path, what: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_arrays_on_a_gpu_are_refused(packed: Function) -> None:
-    class OnGpu:
-        __cuda_array_interface__: dict[str, object] = {}  # noqa: RUF012
+ROWS_TEXT = """vyre 2
+program @centre workgroup(1) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?, ?] write binding(1) live_out
+  %r = workgroup_id x
+  %row = slice_load @x[%r, 0] : slice<?xf32>
+  %most = slice_reduce<max> %row[0] : f32
+  %each = slice_broadcast %most, %row : slice<?xf32>
+  %centred = sub %row, %each : slice<?xf32>
+  slice_store %centred, @y[%r, 0] : slice<?xf32>
+}
+"""
 
-    with pytest.raises(BadInputs, match="x is on a GPU, where code of a pack is not run yet"):
-        packed("scale")[1](OnGpu(), OnGpu())
+
+def test_the_tool_packs_for_shapes(tmp_path: Path) -> None:
+    (tmp_path / "rows.vyre").write_text(ROWS_TEXT)
+    made = tmp_path / "rows.vyrepack"
+    command = [tmp_path / "rows.vyre", "-O", "--emit=pack", f"--target={LEVEL}", "-o", made]
+    shapes = ["--shapes=centre:x=4x50,y=4x50", "--shapes", "@centre:@x=4x77,y=4x77"]
+    assert call_opt(*command, *shapes).returncode == 0
+    row = read_pack(made).read_json("plans/centre/cpu")
+    assert [variant["lengths"] for variant in row["variants"]] == [
+        {"x,1": 50, "y,1": 50},
+        {"x,1": 77, "y,1": 77},
+        {},
+    ]
+    x = random(3, 50)
+    assert (load(made)["centre"]([x], 3, lengths={"y": x.shape})["y"] == x - x.max(1, keepdims=True)).all()
+    for wrong, code, message in (
+        ("centre", 2, "is not FUNCTION:NAME=NxM,..."),
+        ("centre:x=4x50,x=4x50", 2, "has two shapes for x"),
+        ("centre:x=4,y=4x50", 1, "x"),
+        ("centre:z=4x50", 1, "z is no array of a call, which has x, y"),
+        ("centred:x=4x50", 1, "is of no function here; there are centre"),
+    ):
+        failed = call_opt(*command, f"--shapes={wrong}")
+        assert (failed.returncode, message in failed.stderr) == (code, True), failed.stderr
+    assert "--shapes is of --emit=pack" in call_opt(tmp_path / "rows.vyre", shapes[0]).stderr
 
 
 def test_ptx_is_in_the_pack(tmp_path: Path) -> None:
     vyre.pack(tmp_path / "gpu.vyrepack", FUNCTIONS[:1], [LEVEL, "sm_80", "sm_90"], opt=1)
     executable = load(tmp_path / "gpu.vyrepack")["scale"].executable
     assert ".target sm_90" in executable.ptx("sm_90")
-    with pytest.raises(PackError, match="has PTX of this program for sm_80, sm_90"):
+    with pytest.raises(PackError, match="has PTX of scale for sm_80, sm_90"):
         executable.ptx("sm_100")
 
 

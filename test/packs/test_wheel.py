@@ -91,6 +91,8 @@ for wrong in (
         print(error)
     else:
         raise AssertionError("no error")
+import vyre_packs.packs.gpu  # which needs a GPU no sooner than at a call
+import vyre_packs.targets.cuda.array_backend
 names = sorted(name.partition(".")[2] for name in sys.modules if name.startswith("vyre_packs."))
 print(*names, file=sys.stderr)
 """

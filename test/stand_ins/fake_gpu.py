@@ -78,6 +78,8 @@ class FakeModule:
         self.target = target
 
     def get_function(self, symbol: str) -> FakeFunction:
+        if symbol not in self.entries:
+            raise FakeDriver.Error("named symbol not found")
         return FakeFunction(*self.entries[symbol], self.target)
 
 
@@ -200,7 +202,10 @@ class FakeDriver:
         return lowered.kernels, b"%d" % (len(self.images) - 1)
 
     def module_from_buffer(self, buffer: bytes, options: Sequence[tuple[int, int]] = ()) -> FakeModule:
-        entries = self.images[int(buffer)]
+        number = buffer.rstrip(b"\0").decode(errors="replace")
+        if not number.isdecimal() or int(number) >= len(self.images):
+            raise self.Error("a PTX JIT compilation failed")
+        entries = self.images[int(number)]
         self.loads.append(len(entries))
         return FakeModule(entries, self.target)
 
@@ -295,8 +300,8 @@ class Graph:
     submitted: list[int]
     refuses = ""
 
-    def __init__(self, fake: Fake) -> None:
-        self.cuda = fake.gpu.cuda
+    def __init__(self, fake: Any) -> None:
+        self.cuda = fake.device.cuda
 
     @contextmanager
     def record(self) -> Iterator[Any]:
@@ -420,3 +425,25 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     library.cuda = SimpleNamespace(get_current_stream=lambda *number: SimpleNamespace(ptr=0))
     monkeypatch.setitem(sys.modules, "cupy", library)
     return fake
+
+
+def install_packs(monkeypatch: pytest.MonkeyPatch, fake: Fake) -> None:
+    """Have packs for GPUs written with numbers of images in place of PTX, and run on the fake GPU."""
+    from vyre_opt.packing import gpu_code
+    from vyre_opt.packs import gpu as packed_gpu
+
+    units: dict[str, Sequence[Unit]] = {}
+
+    def remember(own: Sequence[Unit], *options: Any) -> Any:
+        lowered = lower(own, *options)
+        units[lowered.text] = own
+        return lowered
+
+    def emit(lowered: Any, target: Any) -> str:
+        images = fake.gpu.cuda.images
+        images.append(list(zip(lowered.kernels, units[lowered.text], strict=True)))
+        return str(len(images) - 1)
+
+    monkeypatch.setattr(gpu_code, "lower", remember)
+    monkeypatch.setattr(gpu_code, "emit_ptx", emit)
+    monkeypatch.setattr(packed_gpu, "open_device", lambda number: fake.gpu)

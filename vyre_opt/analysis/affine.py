@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
 from ..ir.program import Op
+from ..records import dataclass
 
 __all__ = ["AffineExpr", "ByLane", "Digit", "Range", "Symbol", "SymbolKind"]
 

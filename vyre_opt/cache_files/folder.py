@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
 from types import TracebackType
 
 __all__ = ["PARTIAL", "Folder", "Irregular", "Unsafe", "check_folder", "open_folder"]
@@ -195,16 +194,17 @@ class Folder:
         return partial
 
 
-def open_folder(path: Path, create: bool = False) -> Folder:
+def open_folder(path: str | os.PathLike[str], create: bool = False) -> Folder:
     """A folder by its absolute path, which may go through links.  Raises OSError, Unsafe among them.
 
     `create`: make it, and the folders above it, if they are missing.
     """
+    name = os.fspath(path)
     if not _IS_POSIX:
         if create:
-            path.mkdir(parents=True, exist_ok=True)
-        return _open(str(path), str(path), None)
-    return _open(str(path), _walk(str(path), create), None)
+            os.makedirs(name, exist_ok=True)
+        return _open(name, name, None)
+    return _open(name, _walk(name, create), None)
 
 
 def check_folder(path: str) -> None:

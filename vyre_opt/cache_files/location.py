@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from pathlib import Path
 
 __all__ = ["cache_folder"]
 
-_NOWHERE = Path(os.devnull)
+_NOWHERE = os.devnull
 """Nothing lies in a file, so a folder below it keeps nothing."""
 
 
-def cache_folder() -> Path:
+def cache_folder() -> str:
     """The folder, as an absolute path; it may not exist, and may not be writable."""
     named = os.environ.get("VYRE_CACHE_DIR")
     if named:
@@ -22,17 +21,19 @@ def cache_folder() -> Path:
         parent = os.environ.get("XDG_CACHE_HOME", "")
         if not os.path.isabs(parent):  # which the XDG specification has us ignore
             parent = os.path.expanduser("~/.cache")
-        path = Path(parent, "vyre-opt")
+        path = os.path.join(parent, "vyre-opt")
     else:
-        from platformdirs import user_cache_path
+        from platformdirs import user_cache_dir
 
-        path = user_cache_path("vyre-opt")
-    return path if path.is_absolute() else _NOWHERE / "vyre-opt"  # without a home folder, caching is off
+        path = user_cache_dir("vyre-opt")
+    return (
+        path if os.path.isabs(path) else os.path.join(_NOWHERE, "vyre-opt")
+    )  # without a home folder, caching is off
 
 
 @cache  # the folder stays the same when the process changes its working directory
-def _absolute(named: str) -> Path:
+def _absolute(named: str) -> str:
     try:
-        return Path(os.getcwd(), named)
+        return os.path.join(os.getcwd(), named)
     except OSError:  # the working directory was removed
-        return Path(named) if os.path.isabs(named) else _NOWHERE / named
+        return named if os.path.isabs(named) else os.path.join(_NOWHERE, named)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from .folder import Folder, Irregular, Unsafe, open_folder
 
@@ -22,7 +21,7 @@ _has_warned = False
 
 
 @contextmanager
-def open_cache(path: Path, create: bool = False) -> Iterator[tuple[Folder, bytes]]:
+def open_cache(path: str | os.PathLike[str], create: bool = False) -> Iterator[tuple[Folder, bytes]]:
     """The folder and its key; `create`: make what is missing.  Raises OSError where that is not possible.
 
     The first Unsafe in a process, here or inside of the `with`, is a warning as well.

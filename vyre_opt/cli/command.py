@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -196,7 +196,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
     """The two sides of `NAME=VALUE`; the name without a leading @.  Raises ValueError."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip("@ ") or not value.strip():
-        stem = PurePath(text.strip("=")).stem
+        stem = os.path.splitext(os.path.basename(text.strip("=")))[0]
         is_file = "." in text and stem.isidentifier()
         example = f"{stem if is_file else 'NAME'}={text.strip('=') or 'VALUE'}"
         raise ValueError(

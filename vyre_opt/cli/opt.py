@@ -31,6 +31,7 @@ from .completers import complete_passes, complete_vyre_files
 from .emit import EMIT_FORMATS, check_emit_format, join
 from .errors import ToolError
 from .output_channel import is_limited_child
+from .pack_shapes import check_shapes
 from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:
@@ -128,6 +129,14 @@ def _are_of_packs(names: str) -> bool:
     metavar="NAME",
     callback=checked(check_target),
     shell_complete=lambda ctx, param, incomplete: [name for name in TARGETS if name.startswith(incomplete)],
+)
+@option(
+    "--shapes",
+    "With --emit=pack: have code of its own for a call of a function on arrays of these shapes. May be repeated.",
+    OUTPUT,
+    metavar="FUNCTION:NAME=NxM,...",
+    multiple=True,
+    callback=checked(check_shapes),
 )
 @option(
     "--ptx-version",
@@ -283,10 +292,11 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     if is_reproducer:
         _read_reproducer_options(text, options)
         _check_output(ctx, options)
+    shapes = options.pop("shapes")
     if options["emit"] == "pack":
         from .emit_pack import write_pack
 
-        return write_pack(text, name, output, options["target"], options["passes"], options["spec"])
+        return write_pack(text, name, output, options["target"], options["passes"], options["spec"], shapes)
     return _compile(options, text, name, output, plugins)
 
 
@@ -301,6 +311,8 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
         raise click.UsageError(
             f"--target={options['target']} is for --emit=pack; here it is one of {', '.join(TARGETS)}", ctx
         )
+    if options["shapes"] and options["emit"] != "pack":
+        raise click.UsageError("--shapes is of --emit=pack", ctx)
     if options["measure"] and options["emit"] != "html":
         raise click.UsageError("--measure is of --emit=html", ctx)
 

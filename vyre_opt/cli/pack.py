@@ -96,15 +96,20 @@ def verify(file: str, trusted: tuple[str, ...]) -> int:
     whom = "trusted" if trusted else "by whoever wrote it: no --trusted is given"
     errors.write_stdout(f"{file}: {len(pack.names())} parts are whole; {whom}\ndigest {pack.digest}\n")
     functions = [name.partition("/")[2] for name in pack.names("function")]
-    refused = [_is_refused(pack, name) for name in functions]  # all are shown
-    strangers = [c for c in pack.names("certificate") if c.removeprefix("certificates/") not in functions]
+    certificates = {name.removeprefix("certificates/") for name in pack.names("certificate")}
+    of = {name: sorted(c for c in certificates if c.partition("/")[0] == name) for name in functions}
+    refused = [_is_refused(pack, each) for name in functions for each in of[name] or [name]]  # all are shown
+    strangers = sorted(c for c in certificates if c.partition("/")[0] not in functions)
     if strangers:
         raise errors.ToolError(f"{file}: {', '.join(strangers)}: a certificate of no function of the pack")
     return int(any(refused))
 
 
 def _is_refused(pack: Pack, function: str) -> bool:
-    """Show what the certificate of a function proves of its two texts; whether the checker refuses it."""
+    """Show what the certificate of a function proves of its two texts; whether the checker refuses it.
+
+    `function`: with the GPU that its passes were for, if they were for one.
+    """
     name = f"certificates/{function}"
     if name not in pack:
         errors.write_stdout(f"{function}: trusted only: it has no certificate\n")
@@ -113,8 +118,8 @@ def _is_refused(pack: Pack, function: str) -> bool:
         raise errors.ToolError(
             f"{pack.name}: {name} is not checked, since this installation has no {CHECKER}"
         )
-    texts = [pack.read(f"{which}/{function}").decode() for which in ("texts", "optimised")]
-    report = import_module(CHECKER).check(*texts, pack.read(name).decode())
+    parts = (f"texts/{function}", f"optimised/{function}", name)
+    report = import_module(CHECKER).check(*[pack.read_text(part) for part in parts])
     errors.write_stdout("".join(f"{function}: {line}\n" for line in report.summary().splitlines()))
     return bool(report.is_refused)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from ..ir.literals import show
 from ..ir.program import Buffer
 from ..ir.shapes import show_shape
 from ..ir.types import DataType
+from ..records import dataclass
 from .errors import ToolError
 from .reports import Stopwatch
 from .run_buffers import AnyExecutable

@@ -6,7 +6,7 @@ Messages say how to pass what is missing in the syntax of the caller, Python or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from numbers import Integral
 from typing import Any
@@ -29,6 +29,7 @@ from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import MAX_EXTENT, AccessMode, Buffer, Dim3, Module, Param, Program
 from ..ir.shapes import shapes_agree, show_shape
+from ..records import dataclass
 
 __all__ = [
     "PYTHON",

@@ -8,8 +8,8 @@ The dispatcher compiles at the first call; later calls only run.  `vyre-run` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
@@ -28,8 +28,11 @@ from .program import ProgramExecutable
 from .recording_folder import recording_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
+    from ..passes.manager import Observer
     from .limited import LimitedExecutable
     from .pass_pipeline import Passes
     from .pipeline import PipelineExecutable
@@ -146,10 +149,11 @@ def compile_module(
     syntax: CallSyntax = PYTHON,
     bisect: BisectLimit | None = None,
     debug_info: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> ProgramExecutable | PipelineExecutable:
     """`compile` for a module that verifies, with messages in the syntax of the caller.
 
-    `bisect`: leaves out executions of passes.
+    `bisect`: leaves out executions of passes.  `observers`: hear of those that run.
     """
     check_names_of_specs(specs)
     item = find_entry(module, entry, syntax)
@@ -165,7 +169,7 @@ def compile_module(
         from .recording import new_recorder
 
         executable.recorder = new_recorder(copy, item.name)
-    executable.transform(passes, bisect)
+    executable.transform(passes, bisect, observers)
     return executable
 
 
@@ -186,7 +190,7 @@ def module_of(source: str | Path | Module | Program) -> Module:
     from ..mlir.file_kind import parse_either
     from ..syntax.parser import parse
 
-    if isinstance(source, Path):
+    if isinstance(source, os.PathLike):
         module = parse_either(Source(decode(read_file(source), str(source)), str(source)))
         check(module)
         return module

@@ -43,6 +43,7 @@ from .plans import remember
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
+    from ..passes.manager import Observer
     from .call_report import CallReport
     from .launch_rewrites import LaunchRewrites
     from .pass_pipeline import Passes, PassPipeline
@@ -466,12 +467,14 @@ class Executable(ABC):
     def _output_names(self) -> tuple[str, ...]:
         return tuple(buffer.name for buffer in self.signature.outputs)
 
-    def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
+    def transform(
+        self, passes: Passes, bisect: BisectLimit | None = None, observers: Sequence[Observer] = ()
+    ) -> None:
         """Run a pipeline of passes, then expand ops of other packages, and the kernels that are programs.
 
         The interpreter runs the kernels of this package as they are.
 
-        Before the first call only.  `bisect`: leaves out executions of passes.
+        Before the first call only.  `bisect`: leaves out executions of passes.  `observers`: hear of those that run now.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
         for name in ("driver.pass_pipeline", "execution.cache.ir_results", "rewriting.core_form"):
@@ -480,10 +483,11 @@ class Executable(ABC):
         from .pass_pipeline import PassPipeline
 
         store = as_target(self.dispatcher).store
-        pipeline = PassPipeline(passes, self.schedules_for, store, bisect)
         native = self.target == "ref"
         program = self.module.programs.get(self.name)
-        if passes and bisect is None and program is not None and has_slices(program):
+        waits = bool(passes) and bisect is None and program is not None and has_slices(program)
+        pipeline = PassPipeline(passes, self.schedules_for, store, bisect, () if waits else observers)
+        if waits:
             self._passes_of_slices = pipeline
             if pipeline.store is None:
                 pipeline.manager  # noqa: B018  what is wrong with it is said now

@@ -62,10 +62,11 @@ class LaunchRewrites:
     def lowered_slices(
         self, program: Program, shapes: Mapping[str, Shape] | None, schedules: str
     ) -> Program | None:
-        """A program for rows as long as those of `shapes`, or of None for rows of any length, where it can be; see slice_lengths."""
+        """A program for rows as long as those of `shapes` over any grid, or of None for rows of any length, where it can be; see
+        slice_lengths."""
         if shapes is None:
             return self._slices.of_any_length(program, schedules)
-        return self._slices.of(program, shapes, (1, 1, 1), schedules)
+        return self._slices.of_rows(program, shapes, schedules)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""

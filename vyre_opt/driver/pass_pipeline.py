@@ -17,7 +17,7 @@ from ..worker import import_module
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
-    from ..passes.manager import PassManager
+    from ..passes.manager import Observer, PassManager
     from ..passes.registry import Pass
 
 __all__ = ["PassPipeline", "Passes"]
@@ -31,15 +31,20 @@ _NAMES = re.compile(r"[\w-]+(,[\w-]+)*")
 class PassPipeline:
     """`passes` for a target; see `PassManager`.  Their modules are imported when they run.
 
-    `bisect`: leaves out executions of passes.
+    `bisect`: leaves out executions of passes.  `observers`: hear of each pass that runs.
     """
 
     def __init__(
-        self, passes: Passes, target: str, store: Store | None, bisect: BisectLimit | None = None
+        self,
+        passes: Passes,
+        target: str,
+        store: Store | None,
+        bisect: BisectLimit | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
-        self.passes, self.target, self._bisect = passes, target, bisect
-        is_checked = bool(os.environ.get("VYRE_REFUSED_RESULT"))
-        self.store = store if bisect is None and not is_checked and _is_known(passes) else None
+        self.passes, self.target, self._bisect, self._observers = passes, target, bisect, observers
+        is_seen = bisect is not None or bool(observers) or bool(os.environ.get("VYRE_REFUSED_RESULT"))
+        self.store = store if not is_seen and _is_known(passes) else None
         """None where what passes do depends on more than their names, or is wanted for its own sake."""
 
     @cached_property
@@ -50,7 +55,9 @@ class PassPipeline:
         from ..passes.registry import BUILTIN, PassError, PassRefused
 
         try:
-            manager = PassManager(self.passes or (), target=self.target, bisect=self._bisect)
+            manager = PassManager(
+                self.passes or (), target=self.target, bisect=self._bisect, observers=self._observers
+            )
         except PassRefused as error:
             raise LimitError("plugins", False, str(error)) from None
         except PassError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from .executable import Executable, Grid, Inputs
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
+    from ..passes.manager import Observer
     from .pass_pipeline import Passes
 
 __all__ = ["PipelineExecutable", "equal_lengths"]
@@ -115,7 +116,9 @@ class PipelineExecutable(Executable):
         sizes = [size for buffer in self.signature.buffers for size in buffer.sizes if size is not None]
         return sorted({name for extent in (*sizes, *self.pipeline.extents) for name in params_of(extent)})
 
-    def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
+    def transform(
+        self, passes: Passes, bisect: BisectLimit | None = None, observers: Sequence[Observer] = ()
+    ) -> None:
         stages = [stage for stage in self.pipeline.walk() if not isinstance(stage, HostRead)]
         has_rows = any(map(has_slices, self.module.programs.values()))
         if passes and bisect is None and (len(stages) > 1 or has_rows):
@@ -123,7 +126,7 @@ class PipelineExecutable(Executable):
             from ..rewriting.cloning import copy_module
 
             self._written = copy_module(self.module), passes
-        super().transform(passes, bisect)
+        super().transform(passes, bisect, observers)
 
     def _rewritten(
         self,

@@ -12,7 +12,6 @@ from ..execution.array_backend import ArrayBackend, HostArrays, is_torch
 from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
 from ..execution.environment import chosen_target, default_target
 from ..execution.signatures import is_transformed, library_of_type
-from ..execution.target import Target
 
 __all__ = ["any_on_gpu", "array_backend_of", "target_of_arrays"]
 
@@ -27,13 +26,6 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     """
     if not any(map(_may_be_on_gpu, arrays.values())):
         return _host_arrays(chosen_target(dispatcher))
-    if isinstance(dispatcher, Target) and not dispatcher.has_gpu_arrays:
-        for name, array in arrays.items():
-            if hasattr(array, "__cuda_array_interface__"):
-                raise BadInputs(
-                    f"{name} is on a GPU, where code of a pack is not run yet; copy it to main memory"
-                )
-        return _host_arrays(dispatcher)
     from ..targets.cuda.array_backend import gpu_arrays
     from ..targets.cuda.device_arrays import is_on_gpu
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ..execution.kernel_call import load_call, results_of, run_call
 from ..execution.params import Words
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.signatures import SIGNATURES, guard_of
-from ..execution.target import as_target
+from ..execution.target import Target, as_target
 from ..ir.program import Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..ir.types import DataType
@@ -36,7 +37,7 @@ from .torch_calls import is_recorded, record
 if TYPE_CHECKING:
     from ..kernels.named.kernel import TargetDevice
 
-__all__ = ["PlannedFunction", "device_of", "kernel_function", "planned", "take_array"]
+__all__ = ["PlannedCall", "PlannedFunction", "device_of", "kernel_function", "planned", "take_array"]
 
 OWN_CODES = 1
 CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
@@ -49,6 +50,15 @@ Plan = Callable[..., Call | Steps]
 """`plan(backend, operands, *options)`: what a call with such operands comes to.  Raises ValueError."""
 
 Take = Callable[[ArrayBackend, Any, str], Operand]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """Plan of a call of a function on arrays; `operands`: the arrays of it; `names`: theirs."""
+
+    call: Call | Steps
+    operands: Sequence[Operand]
+    names: Sequence[str]
 
 
 class PlannedFunction:
@@ -119,9 +129,10 @@ class PlannedFunction:
                 return self(arrays, names, dispatcher, None, *options)
 
             return record(self.name, again, arrays, dispatcher, out, *options)
-        backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
-        operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
-        planned = self._call(backend, operands, names, options)
+        if isinstance(dispatcher, Target) and dispatcher.plans_only:
+            return self.plan_of(arrays, names, dispatcher, *options)
+        backend, operands = self._taken(arrays, names, dispatcher)
+        planned = self._call(backend, operands, options)
         if isinstance(planned, list):
             several: Any = _SeveralLaunches(planned, dispatcher)
             if key is not None:
@@ -159,9 +170,26 @@ class PlannedFunction:
             remember(self._loaded, key, known)
         return known[:2]
 
-    def _call(
-        self, backend: ArrayBackend, operands: Sequence[Operand], names: Sequence[str], options: Any
-    ) -> Call | _Prepared:
+    def plan_of(
+        self, arrays: Sequence[Any], names: Sequence[str], dispatcher: DispatcherLike | None, *options: Any
+    ) -> PlannedCall:
+        """Plan of a call, which is not run.  Raises BadInputs for arrays that do not fit."""
+        backend, operands = self._taken(arrays, names, dispatcher)
+        return PlannedCall(self._planned(backend, operands, options), operands, names)
+
+    def _taken(
+        self, arrays: Sequence[Any], names: Sequence[str], dispatcher: DispatcherLike | None
+    ) -> tuple[ArrayBackend, list[Operand]]:
+        backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
+        return backend, [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
+
+    def _planned(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Steps:
+        try:
+            return self.plan(backend, operands, *options)
+        except ValueError as error:
+            raise BadInputs(str(error)) from None
+
+    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | _Prepared:
         types = tuple((operand.shape, operand.kind) for operand in operands)
         key = (id(backend.dispatcher), backend.on_gpu, backend.workers, types, options)
         try:
@@ -169,11 +197,7 @@ class PlannedFunction:
         except TypeError:
             raise BadInputs(f"{self.name}: an option is of no type that it may have: {options}") from None
         if known is None:
-            try:
-                call = self.plan(backend, operands, *options)
-                as_target(backend.dispatcher).on_call(call, operands, names)
-            except ValueError as error:
-                raise BadInputs(str(error)) from None
+            call = self._planned(backend, operands, options)
             prepared = _prepared(self, call, len(operands)) if isinstance(call, Steps) else call
             known = prepared, backend.dispatcher
             remember(self._calls, key, known)

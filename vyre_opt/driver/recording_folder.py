@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["VARIABLE", "recording_folder"]
 
@@ -13,4 +16,8 @@ VARIABLE = "VYRE_RECORD"
 def recording_folder() -> Path | None:
     """The folder; None where nobody asks for records."""
     folder = os.environ.get(VARIABLE)
-    return Path(folder).absolute() if folder else None
+    if not folder:
+        return None
+    from pathlib import Path
+
+    return Path(folder).absolute()

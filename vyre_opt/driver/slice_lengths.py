@@ -60,8 +60,12 @@ class SliceLengths:
             if lowered[()] is not None:
                 return lowered[()]
         if key not in lowered:
-            lowered[key] = self._lower(program, _with_shapes(program, fixed), target)
+            lowered[key] = self.of_rows(program, fixed, target)
         return lowered[key]
+
+    def of_rows(self, program: Program, shapes: Mapping[str, Shape], target: str) -> Program:
+        """The program for rows as long as those of `shapes`, over any grid."""
+        return self._lower(program, _with_shapes(program, with_open_extents(program, shapes)), target)
 
     def of_any_length(self, program: Program, target: str) -> Program | None:
         """The program for rows of any length; None where it has to know it."""

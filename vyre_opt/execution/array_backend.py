@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from operator import methodcaller
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..ir.program import Buffer
+from ..records import dataclass
 from . import output_memory
 from .arrays import STORED_AS, fits_buffer, new_storage
 from .dispatcher import BackendError, BadInputs, Dispatcher, OutputAlloc

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import arith
 from ..ir.print_format import Lane, format_line
 from ..ir.program import Program
 from ..ir.types import DataType
-from ..lowering.common.print_records import prints_of, record_words
+from ..records import dataclass
+from ..worker import import_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,9 @@ class PrintedLines:
 
 def read_records(program: Program, words: np.ndarray) -> PrintedLines:
     """The lines of the records that a launch left in its buffer (see `lowering.common.print_records`)."""
+    import_module("vyre_opt.lowering.common.print_records")
+    from ..lowering.common.print_records import prints_of, record_words
+
     prints = prints_of(program)
     length = record_words(prints)
     count = int(words[0])

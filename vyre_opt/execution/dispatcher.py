@@ -10,12 +10,12 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
 from ..ir.tracebacks import CallerError
 from ..kernels.call import OutputAlloc
+from ..records import dataclass
 from ..worker import import_module
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Dispatcher(Protocol):
 TARGETS = {
     "ref": ("vyre_opt.targets.ref", "RefDispatcher"),
     "cpu": ("vyre_opt.targets.cpu.dispatcher", "CpuDispatcher"),
-    "cuda": ("vyre_opt.targets.cuda", "CudaDispatcher"),
+    "cuda": ("vyre_opt.targets.cuda.dispatcher", "CudaDispatcher"),
 }
 """Target -> the module and the class of its dispatcher; a build may lack the module.
 

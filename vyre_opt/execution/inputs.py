@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ..ir.diagnostics import suggest
 from ..ir.literals import show_number
 from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Program
+from ..records import dataclass
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
 from .limits import check_workgroups

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
 from ..ir.tracebacks import CallerError
 from ..lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
+from ..records import dataclass
 from .dispatcher import BackendError, BadInputs
 
 __all__ = ["LimitError", "Limits", "check_workgroups", "compiling", "impose", "memory_error"]

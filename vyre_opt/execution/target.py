@@ -14,8 +14,6 @@ from .variables import value_of
 
 if TYPE_CHECKING:
     from ..ir.program import Module, Program
-    from ..kernels.call import Call, Steps
-    from ..kernels.named.kernel import OperandLike
     from .cache.compilations import Compilation
     from .cache.store import Store
     from .plans.call_plan import CallPlan, Loaded
@@ -36,8 +34,8 @@ class Target(ABC):
     bounds: str = "trap"
     has_debug_info: bool = False
     store: Store | None = None
-    has_gpu_arrays: bool = True
-    """Whether calls that name it may be on arrays on a GPU."""
+    plans_only: bool = False
+    """Whether a function on arrays returns the `PlannedCall` of a call, which is not run."""
 
     @abstractmethod
     def dispatch(
@@ -62,9 +60,6 @@ class Target(ABC):
         from .plans.zeroed import forms_of_text
 
         return forms_of_text(program)
-
-    def on_call(self, call: Call | Steps, operands: Sequence[OperandLike], names: Sequence[str]) -> None:  # noqa: B027
-        """Called with what a call of a function on arrays comes to, before it is planned; `names`: of the arrays."""
 
     @property
     def architecture(self) -> str:

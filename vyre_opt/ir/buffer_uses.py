@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from .program import AccessMode, Block, Op, Program
 
 __all__ = ["NO_USES", "BufferUses", "buffer_uses"]

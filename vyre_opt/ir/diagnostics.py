@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Reversible, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from ..records import dataclass
 from ..worker import import_module
 from .spelling import VYRE, Spelling
 from .tracebacks import CallerError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+
+from ..records import dataclass
 
 __all__ = ["MAX_TABLE_BYTES", "EmbeddingShape"]
 

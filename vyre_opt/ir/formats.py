@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..records import dataclass
 from .loops import BOUND_NAMES
 from .program import Op, Value
 from .types import DataType

@@ -11,7 +11,9 @@ Arithmetic is on Python ints, without overflow; the result is checked against th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..records import dataclass
 
 __all__ = [
     "FUNCTIONS",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import dataclass
 from .program import Buffer, Program
 
 __all__ = ["OpenExtent", "extent_words", "flat_buffer", "open_extents", "shapes_of_words"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from ..records import dataclass
 from . import arith
 from .declarations import AccessMode
 from .embedding_shape import EmbeddingShape

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..records import dataclass
 from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension
 from .literals import Literal
 from .text_form import TextForm

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan
 
+from ..records import dataclass
 from . import arith
 from .literals import show
 from .types import DataType

@@ -10,9 +10,10 @@ keeps an op small and a rewrite linear.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
+from ..records import dataclass
 from .declarations import MAX_DIMENSIONS, MAX_EXTENT, AccessMode, Buffer, Dim3, Param, Shape, Spec
 from .literals import show
 from .pipeline import Pipeline

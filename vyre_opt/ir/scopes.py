@@ -7,9 +7,9 @@ a scope refers to values by their names, which are then unique in a program.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from .diagnostics import Location
 
 __all__ = ["BufferName", "LocalName", "Scope", "ScopedLocation", "ValueName"]

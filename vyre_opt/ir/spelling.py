@@ -6,7 +6,8 @@ put `barrier workgroup` between them          put `vyre.barrier()` between them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ..records import dataclass
 
 __all__ = ["PYTHON", "VYRE", "Spelling"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from ..records import dataclass
 
 __all__ = ["Bound", "Shapes", "WholeWrite", "WrittenDimension", "wholly_written"]
 

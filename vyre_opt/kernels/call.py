@@ -6,10 +6,11 @@ What is in them depends on the shapes and types of the arrays only, so they serv
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import TYPE_CHECKING
+
+from ..records import dataclass
 
 if TYPE_CHECKING:  # the dispatcher protocol, which every start-up imports, has OutputAlloc from here
     from ..ir.program import Module, Program

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Shape
 from ..ir.types import DataType
+from ..records import dataclass
 from .python_source import Unsupported
 from .scalars import scalar_type
 from .types import Array, Read, ReadWrite, Write

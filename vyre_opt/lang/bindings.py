@@ -10,12 +10,13 @@ Unbound       a name without a value here, and why
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType, with_article
+from ..records import dataclass
 from .constants import constant_of
 from .inference import AnyType
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
 
 from ..execution.dispatcher import BadInputs
 from ..ir.types import DataType
+from ..records import dataclass
 from .python_source import FunctionSource
 from .scalars import Float, Int, Scalar, python_type, scalar_type, types_of
 from .types import Read, ReadWrite, Write

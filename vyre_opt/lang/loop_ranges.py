@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .bindings import BufferView, Static
 from .emitter import check_constant, type_of
 from .inference import AnyType, OpenType, TypeMismatch, known, resolved, unify

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import typing
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.diagnostics import suggest
+from ..records import dataclass
 from .bindings import Binding, Static, named_class, parts_of
 from .python_source import Unsupported
 from .scalars import scalar_type

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
 from blake3 import blake3
+
+from ..records import dataclass
 
 __all__ = ["MAX_BYTES", "Pack", "PackError", "Part", "Signature", "canonical", "pack_bytes", "read_pack"]
 
@@ -147,6 +149,13 @@ class Pack:
         if blake3(content).hexdigest() != entry.digest:
             raise PackError(f"{self.name}: the part {name} is damaged: its digest is not what the index says")
         return content
+
+    def read_text(self, name: str) -> str:
+        """A part that is text in UTF-8.  Raises PackError."""
+        try:
+            return self.read(name).decode()
+        except UnicodeDecodeError:
+            raise self.malformed(f"the part {name} is no text") from None
 
     def read_json(self, name: str) -> Any:
         """A part that is JSON.  Raises PackError."""

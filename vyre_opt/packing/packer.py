@@ -25,10 +25,11 @@ from ..lang.translated_function import TranslatedFunction
 from ..lowering.nvptx.targets import GPUS
 from ..pack_files.format import Pack, Part, pack_bytes
 from ..packs.ir_data import Encoder, encoded_text, source_row
-from ..packs.target import ABI
+from ..packs.pack_target import ABI
 from ..rewriting.cloning import copy_for
 from .array_functions import is_array_function, name_of
-from .code import pool_parts
+from .artifacts import Code
+from .code import CpuCode
 from .functions import FunctionPacker, Shapes
 from .processors import LEVELS
 
@@ -45,6 +46,7 @@ def pack(
     *,
     passes: Passes = "default",
     opt: int = 3,
+    cubins: bool | None = None,
 ) -> str:
     """Write a pack, and return its digest, which `trusted=` of `vyre_opt.packs.load` takes.
 
@@ -52,10 +54,11 @@ def pack(
     `targets`: "cpu" for all processors, or some of them ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), and GPUs ("sm_90").
     `shapes`: by function, calls to have code of their own for: arrays by name, or in order, of which shapes and types alone count.
     `passes`: of texts; kernels and pipelines have their own.  `opt`: the level of LLVM's optimiser.
+    `cubins`: whether GPUs get machine code beside PTX; left out, where this machine has ptxas or a driver of NVIDIA's.
 
-    The same functions give the same bytes.  Raises BadInputs for what cannot be packed, DiagnosticError for a text that is wrong.
+    The same functions give the same bytes, with cubins by the same assembler.  Raises BadInputs for what cannot be packed, DiagnosticError for a text that is wrong.
     """
-    content = packed(functions, targets, shapes, passes=passes, opt=opt)
+    content = packed(functions, targets, shapes, passes=passes, opt=opt, cubins=cubins)
     _write(Path(path), content)
     return Pack(content, str(path)).digest
 
@@ -67,11 +70,13 @@ def packed(
     *,
     passes: Passes = "default",
     opt: int = 3,
+    cubins: bool | None = None,
 ) -> bytes:
     """The file that `pack` writes."""
     levels, gpus = targets_of(targets)
     wanted = _calls(shapes or {})
-    packer = FunctionPacker(Encoder(), levels, gpus, opt)
+    codes = _codes(levels, gpus, opt, cubins)
+    packer = FunctionPacker(Encoder(), codes)
     for function in functions:
         if is_array_function(function):
             name = name_of(function)
@@ -87,7 +92,8 @@ def packed(
         )
     if not packer.names:
         raise BadInputs("there is nothing to pack: pass kernels, pipelines, texts or files")
-    parts = [*packer.parts.values(), *pool_parts(levels), *_source_parts(packer.encoder)]
+    shared = {part.name: part for code in codes for part in code.shared_parts()}
+    parts = [*packer.parts.values(), *shared.values(), *_source_parts(packer.encoder)]
     return pack_bytes(parts, {"abi": ABI, "made_by": f"vyre-opt {__version__}"})
 
 
@@ -105,6 +111,22 @@ def targets_of(targets: str | Sequence[str]) -> tuple[list[str], list[str]]:
             f"{unknown[0]} is no target of a pack; they are {known}" if unknown else f"name a target: {known}"
         )
     return list(dict.fromkeys(levels)), list(dict.fromkeys(gpus))
+
+
+def _codes(levels: Sequence[str], gpus: Sequence[str], opt: int, cubins: bool | None) -> list[Code]:
+    codes: list[Code] = [CpuCode(levels, opt)] if levels else []
+    if gpus:
+        from .assembler import assembler
+        from .gpu_code import GpuCode
+
+        assembles = None if cubins is False else assembler()
+        if cubins and assembles is None:
+            raise BadInputs(
+                "machine code for a GPU is made by ptxas, which is not on the PATH, or by a driver of NVIDIA's, which is not here; "
+                "install one of them, or leave cubins= out: a pack has PTX for any driver"
+            )
+        codes += [GpuCode(name, assembles) for name in gpus]
+    return codes
 
 
 def _calls(shapes: Mapping[str, Any]) -> dict[str, list[Any]]:

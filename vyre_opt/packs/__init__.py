@@ -15,7 +15,7 @@ from ..pack_files.format import PackError
 if TYPE_CHECKING:
     from .loader import LoadedPack
 
-__all__ = ["PackError", "load"]
+__all__ = ["PackError", "load", "synchronize"]
 
 
 def load(path: Any, trusted: str | Iterable[str] | None = None) -> LoadedPack:
@@ -28,3 +28,10 @@ def load(path: Any, trusted: str | Iterable[str] | None = None) -> LoadedPack:
     from .loader import load_pack
 
     return load_pack(path, trusted)
+
+
+def synchronize() -> None:
+    """Wait for all work on GPUs, and raise the ProgramError of a fault of earlier calls."""
+    from ..targets.cuda.device import synchronize
+
+    synchronize()

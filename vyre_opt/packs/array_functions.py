@@ -7,11 +7,12 @@ The pack has what each call comes to, with all its numbers (see `vyre_opt.kernel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..driver.operands import as_u32
 from ..driver.planned_function import PlannedFunction, take_array
 from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs
 from ..ir.tracebacks import CallTypeError
 from ..kernels.call import (
     Call,
@@ -25,8 +26,14 @@ from ..kernels.call import (
     Steps,
 )
 from ..pack_files.format import canonical
+from .decoding import decoding, number, numbers, text, texts, truth
 from .ir_data import Decoder, Encoder
-from .target import PackedTarget
+from .pack_target import PackTarget
+from .targets import PackTargets
+
+if TYPE_CHECKING:
+    from .gpu import PackedGpu
+    from .target import PackedTarget
 
 __all__ = ["PackedArrayFunction", "encoded_call", "flat"]
 
@@ -36,10 +43,10 @@ Row = Mapping[str, Any]
 class PackedArrayFunction:
     """A function on arrays of a pack: `function(x, out=None)`, with the options that it was packed with."""
 
-    def __init__(self, row: Row, target: PackedTarget, decoder: Decoder) -> None:
-        self._name, self._calls = row["name"], row["calls"]
-        self._target, self._decoder = target, decoder
-        take = as_u32 if row["take"] == "u32" else take_array
+    def __init__(self, row: Row, targets: PackTargets) -> None:
+        self._name, self._targets = row["name"], targets
+        self._calls: dict[PackTarget[Any], tuple[str, list[_PackedCall]]] = {}
+        take = _as_u32 if row["take"] == "u32" else take_array
         self._function = PlannedFunction(self._name, self._plan, take)
 
     def __repr__(self) -> str:
@@ -48,26 +55,62 @@ class PackedArrayFunction:
     def __call__(self, *args: Any, out: Any = None, **options: Any) -> Any:
         """The result, or `out` with it.  Raises BadInputs for arrays, or options, that it was not packed for."""
         arrays = flat(args)
-        named = [each["names"] for each in self._calls if len(each["names"]) == len(arrays)]
+        target = self._targets.of(arrays)
+        _, calls = self._calls_on(target)
+        named = [each.names for each in calls if len(each.names) == len(arrays)]
         if not named:
-            counts = sorted({len(each["names"]) for each in self._calls})
+            counts = sorted({len(each.names) for each in calls})
             raise CallTypeError(
                 f"{self._name}() takes {' or '.join(map(str, counts))} arrays, not {len(arrays)}"
             )
-        return self._function(arrays, named[0], self._target, out, canonical(options).decode())
+        return self._function(arrays, named[0], target, out, canonical(options).decode())
+
+    def start(self) -> None:
+        """Raises PackError where there is no code for this machine."""
+        self._calls_on(self._targets.cpu)
+
+    def _calls_on(self, target: PackedTarget | PackedGpu) -> tuple[str, list[_PackedCall]]:
+        """The calls that it is packed for on a target, and the part that has them."""
+        known = self._calls.get(target)
+        if known is None:
+            part = target.plan_of(self._name)
+            row = self._targets.pack.read_json(part)
+            with decoding(self._targets.pack, part):
+                known = self._calls[target] = part, [_PackedCall(each) for each in row["calls"]]
+        return known
 
     def _plan(self, backend: ArrayBackend, operands: Sequence[Operand], options: str) -> Call | Steps:
         """Plan of a call.  Raises ValueError for one that is not packed."""
+        target: Any = backend.dispatcher
+        part, calls = self._calls_on(target)
         own = [[list(operand.shape), operand.kind] for operand in operands]
-        for row in self._calls:
-            if row["operands"] == own and canonical(row["options"]).decode() == options:
-                return _call(row["call"], self._target, self._decoder)
-        packed = " or ".join(
-            _shown(row["operands"], canonical(row["options"]).decode()) for row in self._calls
-        )
-        raise ValueError(
+        for call in calls:
+            if call.operands == own and call.options == options:
+                with decoding(self._targets.pack, part):
+                    return _call(call.row, target, part, self._targets.decoder)
+        packed = " or ".join(_shown(call.operands, call.options) for call in calls)
+        raise BadInputs(
             f"{self._name} is packed for {packed}, and this call has {_shown(own, options)}; pack it for these, too"
         )
+
+
+class _PackedCall:
+    """A call that a function is packed for: names, shapes and types of its arrays, and its options.  `row`: what it comes to."""
+
+    def __init__(self, row: Row) -> None:
+        self.names, self.row = texts(row["names"]), row["call"]
+        self.operands = [[numbers(shape), text(kind)] for shape, kind in row["operands"]]
+        self.options = canonical(row["options"]).decode()
+
+
+def _as_u32(backend: ArrayBackend, values: Any, name: str) -> Operand:
+    """See `as_u32`; on a GPU of arrays of u32 alone, since others are made so by a program."""
+    if not backend.on_gpu:
+        return as_u32(backend, values, name)
+    operand = backend.take(values, name)
+    if operand.kind != "uint32":
+        raise BadInputs(f"{name} on a GPU holds uint32 for code of a pack, not {operand.kind}; convert it")
+    return operand
 
 
 def flat(args: Sequence[Any]) -> list[Any]:
@@ -121,40 +164,42 @@ def _encoded_argument(argument: Any, encoder: Encoder) -> Any:
     return argument
 
 
-def _call(row: Row, target: PackedTarget, decoder: Decoder) -> Call | Steps:
+def _call(row: Row, target: PackTarget[Any], part: str, decoder: Decoder) -> Call | Steps:
     if row["kind"] == "steps":
-        return Steps(tuple((_launch(each["call"], target, decoder), _inputs(each)) for each in row["steps"]))
+        return Steps(
+            tuple((_launch(each["call"], target, part, decoder), _inputs(each)) for each in row["steps"])
+        )
     if row["kind"] == "empty":
-        return EmptyResult(tuple(row["shape"]), row["like"], row["type"])
+        return EmptyResult(tuple(numbers(row["shape"])), number(row["like"]), text(row["type"]))
     if row["kind"] == "copy":
-        return CopyOfInput(row["like"])
-    return _launch(row, target, decoder)
+        return CopyOfInput(number(row["like"]))
+    return _launch(row, target, part, decoder)
 
 
 def _inputs(row: Row) -> tuple[int | InputSlice, ...]:
-    return tuple(k if isinstance(k, int) else InputSlice(*k) for k in row["inputs"])
+    return tuple(number(k) if isinstance(k, int) else InputSlice(*numbers(k)) for k in row["inputs"])
 
 
-def _launch(row: Row, target: PackedTarget, decoder: Decoder) -> KernelCall:
-    program = target.program(row["program"]["key"]).source
-    target.set_forms(program, row["program"]["whole_writes"])
+def _launch(row: Row, target: PackTarget[Any], part: str, decoder: Decoder) -> KernelCall:
+    program = target.program(row["program"]["key"])
+    target.set_forms(program, part, row["program"]["whole_writes"])
     grid = row["grid"]
     return KernelCall(
         program,
-        grid if isinstance(grid, int) else tuple(grid),
+        number(grid) if isinstance(grid, int) else tuple(numbers(grid)),
         tuple(_argument(each, decoder) for each in row["arguments"]),
-        None if row["shape"] is None else tuple(row["shape"]),
-        row["like"],
-        clears=row["clears"],
-        words=tuple(row["words"]),
+        None if row["shape"] is None else tuple(numbers(row["shape"])),
+        number(row["like"]),
+        clears=truth(row["clears"]),
+        words=tuple(numbers(row["words"])),
     )
 
 
 def _argument(value: Any, decoder: Decoder) -> int | OutputAlloc | ScratchArgument | CopiedInput:
     if isinstance(value, int):
-        return value
+        return number(value)
     if "copied" in value:
-        return CopiedInput(value["copied"], value["result"])
+        return CopiedInput(number(value["copied"]), truth(value["result"]))
     if "type" in value:
-        return ScratchArgument(value["count"], decoder.dtype(value["type"]), value["zeroed"])
-    return OutputAlloc(value["count"], tuple(value["shape"]))
+        return ScratchArgument(number(value["count"]), decoder.dtype(value["type"]), truth(value["zeroed"]))
+    return OutputAlloc(number(value["count"]), tuple(numbers(value["shape"])))

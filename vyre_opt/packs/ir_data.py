@@ -14,13 +14,14 @@ from blake3 import blake3
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
-from ..ir.program import AccessMode, Block, Buffer, Op, Param, Program, Value
+from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program, Value
 from ..ir.spelling import PYTHON, VYRE
 from ..ir.types import DataType
 from ..ir.written_elements import WholeWrite, WrittenDimension
 from ..pack_files.format import canonical
+from .decoding import number, numbers, text, texts, truth
 
-__all__ = ["Decoder", "Encoder", "Unpackable", "encoded_text", "source_row"]
+__all__ = ["Decoder", "Encoder", "Unpackable", "decoded_source", "encoded_text", "source_row"]
 
 _SPELLINGS = {"vyre": VYRE, "python": PYTHON}
 _FAULTING = ("trap", "assert", "check_bounds", "for")
@@ -44,6 +45,12 @@ def source_row(source: Source) -> dict[str, Any]:
 
 def encoded_text(source: Source) -> bytes:
     return source.text.encode("utf-8", "surrogatepass")
+
+
+def decoded_source(row: Mapping[str, Any], content: bytes) -> Source:
+    """A source, of its row and its text."""
+    spelling, line, column = _SPELLINGS[row["spelling"]], number(row["line"], 1), number(row["column"])
+    return Source(content.decode("utf-8", "surrogatepass"), text(row["name"]), line, spelling, column)
 
 
 class Unpackable(ValueError):
@@ -99,10 +106,12 @@ class Encoder:
         """Program without its ops."""
         return {
             "buffers": [self.buffer(buffer) for buffer in program.buffers.values()],
+            "cluster": program.cluster,
             "grid": program.grid and list(program.grid),
             "name": program.name,
             "params": [self.param(param) for param in program.params.values()],
             "place": self.place(program.loc),
+            "prefer_shared": program.prefer_shared,
             "workgroup": list(program.workgroup),
         }
 
@@ -117,6 +126,22 @@ class Encoder:
             "declared": self.program(program),
             "lengths": [self.op(op) for op in lengths.values()],
             "whole_writes": self.whole_writes(forms),
+        }
+
+    def signature(self, item: Program | Pipeline) -> dict[str, Any]:
+        """Facts of a program or a pipeline that its callers see, the same for all targets."""
+        buffers, reads, grid = list(item.buffers.values()), list[str](), None
+        if isinstance(item, Program):
+            buffers, grid = item.bound_buffers, item.grid and list(item.grid)
+        else:
+            reads = [stage.buffer for stage in item.walk() if isinstance(stage, HostRead)]
+        return {
+            "buffers": [self.buffer(buffer) for buffer in buffers],
+            "grid": grid,
+            "name": item.name,
+            "params": [self.param(param) for param in item.params.values()],
+            "place": self.place(item.loc),
+            "reads": reads,
         }
 
     def faults(self, program: Program) -> list[Any]:
@@ -202,9 +227,9 @@ class _LateBlock(Block):
 
 
 class Decoder:
-    """`source_of`: the row of a source, see `source_row`, and its text, by its key."""
+    """`source_of`: gives a source by its key."""
 
-    def __init__(self, source_of: Callable[[str], tuple[Mapping[str, Any], str]]) -> None:
+    def __init__(self, source_of: Callable[[str], Source]) -> None:
         self._source_of = source_of
         self._sources: dict[str, Source] = {}
 
@@ -212,11 +237,11 @@ class Decoder:
         if place is None:
             return None
         key, start, end = place
-        source = self._sources.get(key)
+        source = self._sources.get(text(key))
         if source is None:
-            row, text = self._source_of(key)
-            spelling = _SPELLINGS[row["spelling"]]
-            source = self._sources[key] = Source(text, row["name"], row["line"], spelling, row["column"])
+            source = self._sources[key] = self._source_of(key)
+        if not 0 <= number(start) <= number(end) <= len(source.text):
+            raise ValueError(f"{source.name} has no characters {start} to {end}")
         return Location(source, start, end)
 
     def dtype(self, dtype: Any) -> DataType:
@@ -230,19 +255,19 @@ class Decoder:
 
     def extent(self, extent: Any) -> Extent:
         if isinstance(extent, int):
-            return extent
+            return number(extent)
         name, *args = extent
         return GridCall(name, tuple(arg if isinstance(arg, str) else self.extent(arg) for arg in args))
 
     def buffer(self, row: Mapping[str, Any]) -> Buffer:
         return Buffer(
-            row["name"],
+            text(row["name"]),
             self.dtype(row["type"]),
-            row["shape"],
+            [None if extent is None else number(extent) for extent in row["shape"]],
             row["access"] and AccessMode(row["access"]),
-            row["binding"],
-            row["live_in"],
-            row["live_out"],
+            None if row["binding"] is None else number(row["binding"]),
+            truth(row["live_in"]),
+            truth(row["live_out"]),
             self.place(row["place"]),
             sizes=tuple(None if size is None else self.extent(size) for size in row["sizes"]),
         )
@@ -252,17 +277,28 @@ class Decoder:
 
     def params(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Param]:
         return {
-            row["name"]: Param(row["name"], self.dtype(row["type"]), row["default"], self.place(row["place"]))
+            text(row["name"]): Param(
+                row["name"],
+                self.dtype(row["type"]),
+                None if row["default"] is None else number(row["default"]),
+                self.place(row["place"]),
+            )
             for row in rows
         }
 
     def program(self, row: Mapping[str, Any]) -> Program:
         """The declarations of a program."""
-        x, y, z = row["workgroup"]
-        grid = row["grid"] and (row["grid"][0], row["grid"][1], row["grid"][2])
+        x, y, z = numbers(row["workgroup"], 1)
         buffers, params = self.buffers(row["buffers"]), self.params(row["params"])
         return Program(
-            row["name"], (x, y, z), grid, buffers=buffers, params=params, loc=self.place(row["place"])
+            text(row["name"]),
+            (x, y, z),
+            _grid(row),
+            buffers=buffers,
+            params=params,
+            loc=self.place(row["place"]),
+            cluster=None if row["cluster"] is None else number(row["cluster"], 1),
+            prefer_shared=None if row["prefer_shared"] is None else number(row["prefer_shared"]),
         )
 
     def body(self, rows: Sequence[Mapping[str, Any]]) -> Block:
@@ -297,22 +333,41 @@ class Decoder:
 
     def pipeline(self, row: Mapping[str, Any]) -> Pipeline:
         return Pipeline(
-            row["name"],
+            text(row["name"]),
             buffers=self.buffers(row["buffers"]),
             params=self.params(row["params"]),
             stages=[self.stage(stage) for stage in row["stages"]],
             loc=self.place(row["place"]),
         )
 
+    def signature(self, row: Mapping[str, Any], is_program: bool) -> Program | Pipeline:
+        """A program or a pipeline of which `Signature.of` gives that of its callers."""
+        buffers, params, loc = (
+            self.buffers(row["buffers"]),
+            self.params(row["params"]),
+            self.place(row["place"]),
+        )
+        if is_program:
+            return Program(text(row["name"]), (1, 1, 1), _grid(row), buffers=buffers, params=params, loc=loc)
+        stages: list[Stage] = [HostRead(name, loc) for name in texts(row["reads"])]
+        return Pipeline(text(row["name"]), buffers=buffers, params=params, stages=stages, loc=loc)
+
     def stage(self, row: Mapping[str, Any]) -> Stage:
         loc = self.place(row["place"])
         if "stages" in row:
-            return Repeat(row["times"], [self.stage(stage) for stage in row["stages"]], loc)
+            return Repeat(number(row["times"]), [self.stage(stage) for stage in row["stages"]], loc)
         if "read" in row:
-            return HostRead(row["read"], loc)
+            return HostRead(text(row["read"]), loc)
         x, y, z = map(self.extent, row["grid"])
         params = {n: v if isinstance(v, str) else (v[0], v[1]) for n, v in row["params"].items()}
-        return Launch(row["program"], (x, y, z), tuple(row["buffers"]), loc, params=params)
+        return Launch(text(row["program"]), (x, y, z), tuple(texts(row["buffers"])), loc, params=params)
+
+
+def _grid(row: Mapping[str, Any]) -> Dim3 | None:
+    if row["grid"] is None:
+        return None
+    x, y, z = numbers(row["grid"])
+    return x, y, z
 
 
 def _definition(name: str) -> Any:

@@ -8,17 +8,21 @@ on arrays     pack["softmax"](x)               a new array
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..driver.in_place import InPlace
+from ..driver.executable import Executable
+from ..driver.in_place import InPlace, Scalar
 from ..execution.arguments import encoder_of, in_order
+from ..ir.diagnostics import Source
 from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames
-from ..pack_files.format import Pack, PackError, read_pack
-from .executables import PackedPipeline, PackedProgram, executable_of
-from .ir_data import Decoder
-from .target import PackedTarget
+from ..pack_files.format import Pack, read_pack
+from .decoding import decoding, texts
+from .executables import PackedCallable
+from .ir_data import Decoder, decoded_source
+from .pack_target import check_version, gpus_of
+from .targets import PackTargets
 
 __all__ = ["LoadedPack", "PackedFunction", "PackedKernel", "load_pack"]
 
@@ -64,35 +68,32 @@ class LoadedPack(Mapping[str, Any]):
         return function
 
     def _function(self, name: str) -> Any:
-        row = self._pack.read_json(f"functions/{name}")
-        try:
+        part = f"functions/{name}"
+        row = self._pack.read_json(part)
+        with decoding(self._pack, part):
+            if row["name"] != name or row["kind"] not in ("arrays", "program", "pipeline"):
+                raise ValueError(f"it is of {row['name']}, a {row['kind']}")
+            if not gpus_of(self._pack, name):
+                self._targets.cpu.plan_of(name)  # that there is no code for this machine is said now
             if row["kind"] == "arrays":
                 from .array_functions import PackedArrayFunction
 
-                return PackedArrayFunction(row, self._target, self._decoder)
-            executable = executable_of(row, self._target, self._decoder)
+                return PackedArrayFunction(row, self._targets)
+            executable = PackedCallable(row, self._targets)
             if row["arguments"] is None:
                 return executable
             return (PackedKernel if row["kind"] == "program" else PackedFunction)(row, executable)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            if isinstance(error, PackError):
-                raise
-            raise self._pack.malformed(f"the function {name} is not written as one ({error})") from None
 
     @cached_property
-    def _target(self) -> PackedTarget:
-        target = PackedTarget(self._pack, self._decoder)
-        target.start()  # that there is no code for this machine is said now
-        return target
+    def _targets(self) -> PackTargets:
+        check_version(self._pack)
+        return PackTargets(self._pack, Decoder(self._source_of))
 
-    @cached_property
-    def _decoder(self) -> Decoder:
-        def source_of(key: str) -> tuple[Mapping[str, Any], str]:
-            name = f"sources/{key}"
-            text = self._pack.read(name).decode("utf-8", "surrogatepass")
-            return self._pack.about_part(name), text
-
-        return Decoder(source_of)
+    def _source_of(self, key: str) -> Source:
+        name = f"sources/{key}"
+        text = self._pack.read(name)
+        with decoding(self._pack, name):
+            return decoded_source(self._pack.about_part(name), text)
 
 
 class _Called:
@@ -110,20 +111,34 @@ class _Called:
         raise AssertionError("only its signature is asked for")
 
 
+class _InPlace(InPlace):
+    """Calls in place of the executable for where the arrays are."""
+
+    def __init__(
+        self, executable: PackedCallable, positions: Sequence[int], scalars: Sequence[Scalar]
+    ) -> None:
+        super().__init__(lambda target: executable.of(()), None, positions, scalars)
+        self._packed = executable
+
+    def executable(self, arrays: Sequence[Any]) -> Executable:
+        return self._packed.of(arrays)
+
+
 class PackedFunction:
     """A pipeline of a pack that was a function of Python: a call runs it in place on the caller's arrays."""
 
-    def __init__(self, row: Mapping[str, Any], executable: PackedProgram | PackedPipeline) -> None:
+    def __init__(self, row: Mapping[str, Any], executable: PackedCallable) -> None:
         self.executable = executable
-        self._row, self._name, self._arguments = row, row["name"], row["arguments"]
+        self._name, self._arguments = executable.name, texts(row["arguments"])
         signature = executable.signature
         places = {name: number for number, name in enumerate(self._arguments)}
         scalars = [(n, places[n], encoder_of(self._name, p)) for n, p in sorted(signature.params.items())]
         positions = [places[buffer.name] for buffer in signature.parameters]
-        self.in_place = InPlace(lambda target: executable, executable.dispatcher, positions, scalars)
+        self.in_place = _InPlace(executable, positions, scalars)
+        self._defaults = dict[str, Any](row["defaults"])
 
     def __repr__(self) -> str:
-        return f"<packed {self._row['kind']} {self._name}>"
+        return f"<packed {self.executable.signature.owner} {self._name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         self._run(args, kwargs, None)
@@ -139,7 +154,7 @@ class PackedFunction:
 
     @cached_property
     def _called(self) -> Callable[..., Any]:
-        return _Called(self._name, self._arguments, self._row["defaults"])
+        return _Called(self._name, self._arguments, self._defaults)
 
 
 class PackedKernel(PackedFunction):
@@ -150,7 +165,6 @@ class PackedKernel(PackedFunction):
         if not is_whole:
             from ..execution.inputs import check_grid
 
-            assert isinstance(self.executable, PackedProgram)
             grid = check_grid(self.executable.program, grid)
 
         def launch(*args: Any, **kwargs: Any) -> None:
@@ -159,7 +173,6 @@ class PackedKernel(PackedFunction):
         return launch
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        assert isinstance(self.executable, PackedProgram)
         grid = self.executable.program.grid
         if grid is None:
             raise CallTypeError(f"say how many workgroups run: {self._name}[grid](...)")

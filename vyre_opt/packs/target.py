@@ -2,84 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from functools import cached_property
-from typing import Any
 
-from ..execution.dispatcher import BackendError, Scratch
 from ..execution.plans.call_plan import CallPlan
-from ..execution.plans.zeroed import Forms
 from ..execution.processors import available
-from ..execution.target import Target
 from ..ir.program import Module, Op, Program
 from ..linker.library import LinkError, can_link, link
-from ..lowering.host.abi import ENTRY, HostCode
+from ..lowering.host.abi import ENTRY
 from ..pack_files.format import Pack, PackError
 from ..targets.cpu.launch import CompiledLaunch
 from ..targets.cpu.linking import LoadedFunction
 from ..targets.cpu.loaded_plan import CpuPlan
-from ..targets.cpu.object_code import ObjectCode, RunFacts
+from ..targets.cpu.object_code import ObjectCode, checked_code, checked_facts
 from ..targets.cpu.thread_pool import use_code
+from .decoding import decoding, text
 from .ir_data import Decoder
+from .pack_target import PackTarget, gpus_of
 from .processors import levels_of_this_machine
 
-__all__ = ["ABI", "PackedTarget"]
-
-ABI = 1
-"""Version of the interface of object code and of the threads that run it; another number whenever earlier code could not be called."""
+__all__ = ["PackedTarget"]
 
 
 class CompiledProgram:
     """A program that a pack has code of.  See `LaunchForm` for `source`, `program` and `op_at`.
 
-    `code`: see `HostCode`, by level.
+    `code`: see `HostCode`, and the keys of objects, by level.
     """
 
     records = None  # programs that print are not packed
 
     def __init__(self, pack: Pack, key: str, decoder: Decoder) -> None:
-        row = pack.read_json(f"programs/{key}")
+        name = f"programs/{key}"
+        row = pack.read_json(name)
         self.key, self._pack, self._decoder = key, pack, decoder
-        self.source = decoder.program(row["source"])
-        self.program = decoder.program(row["legal"])
-        self.code, self.facts = row["code"], RunFacts(**row["facts"])
+        with decoding(pack, name):
+            self.source = decoder.program(row["source"])
+            self.program = decoder.program(row["legal"])
+            self.facts = checked_facts(row["facts"])
+            self.code = {
+                level: (checked_code(facts, self.program), text(facts["object"]))
+                for level, facts in row["code"].items()
+            }
 
     @cached_property
     def _ops(self) -> dict[int, Op]:
-        return {n: self._decoder.op(row) for n, row in self._pack.read_json(f"faults/{self.key}")}
+        name = f"faults/{self.key}"
+        rows = self._pack.read_json(name)
+        with decoding(self._pack, name):
+            return {n: self._decoder.op(row) for n, row in rows}
 
     def op_at(self, number: int) -> Op:
-        return self._ops[number]
+        with decoding(self._pack, f"faults/{self.key}"):
+            return self._ops[number]
 
 
-class PackedTarget(Target):
+class PackedTarget(PackTarget[CompiledProgram]):
     """Runs the programs of a pack.  Raises PackError where it has no code for this machine."""
 
     name = "cpu"
-    has_gpu_arrays = False
 
     def __init__(self, pack: Pack, decoder: Decoder) -> None:
-        self._pack, self._decoder = pack, decoder
-        self.workers = available()
-        self._forms: dict[str, CompiledProgram] = {}
-        self._by_source: dict[Program, CompiledProgram] = {}
+        super().__init__(pack, decoder)
+        self.workers, self._is_started = available(), False
         self._launches: dict[Program, CompiledLaunch] = {}
-        self._forms_of: dict[Program, Any] = {}
+
+    def plan_of(self, function: str) -> str:
+        """The part with the plan of a function.  Raises PackError where there is no code for this machine."""
+        name = f"plans/{function}/cpu"
+        if name not in self._pack:
+            raise PackError(
+                f"{self._pack.name}: {function} is packed for {', '.join(gpus_of(self._pack, function)) or 'nothing'} and no CPU; "
+                "pass arrays on such a GPU, or pack it for a CPU, too"
+            )
+        self.start()
+        return name
+
+    def decoded(self, key: str) -> CompiledProgram:
+        return CompiledProgram(self._pack, key, self._decoder)
 
     def start(self) -> None:
         """Have the threads of this process run code of packs.  Raises PackError where the pack has none for this machine."""
+        if self._is_started:
+            return
         if not can_link():
             raise PackError(f"{self._pack.name}: code of packs runs on Linux, on x86-64 and aarch64")
-        if self._pack.about.get("abi") != ABI:
-            raise PackError(
-                f"{self._pack.name} is for version {self._pack.about.get('abi')} of the calls of code, and this package makes "
-                f"those of {ABI}; install the version of it that the pack was made for, or pack the kernels anew"
-            )
         level = self._level({name.partition("/")[2] for name in self._pack.names("pool")})
         try:
             use_code(self._pack.read(f"pools/{level}"))
         except LinkError as error:
             raise PackError(f"{self._pack.name}: pools/{level} cannot be linked: {error}") from None
+        self._is_started = True
 
     def _level(self, packed: Collection[str]) -> str:
         """The best level of this machine among some.  Raises PackError."""
@@ -92,51 +105,20 @@ class PackedTarget(Target):
             )
         return level
 
-    def program(self, key: str) -> CompiledProgram:
-        """The program of a part."""
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = CompiledProgram(self._pack, key, self._decoder)
-            self._by_source[form.source] = form
-        return form
-
-    def ptx(self, key: str, gpu: str | None) -> str:
-        """The PTX of a program for a GPU, by default the first that the pack has.  Raises PackError."""
-        names = [name for name in self._pack.names("ptx") if name.startswith(f"ptx/{key}/")]
-        found = [name for name in names if gpu in (None, name.rpartition("/")[2])]
-        if not found:
-            packed = ", ".join(name.rpartition("/")[2] for name in names) or "no GPU"
-            raise PackError(f"{self._pack.name} has PTX of this program for {packed}")
-        return self._pack.read(found[0]).decode()
-
-    def set_forms(self, program: Program, rows: Any) -> None:
-        """Set what `forms_of` says of a program; `rows`: as a pack has it."""
-        self._forms_of[program] = rows
-
-    def forms_of(self, program: Program) -> Forms:
-        return self._decoder.whole_writes(self._forms_of[program])
-
     def prepared(
         self, program: Program, module: Module | None = None, *, is_unchanged: bool = False
     ) -> CompiledLaunch:
         """See `CpuDispatcher.prepared`."""
         launch = self._launches.get(program)
         if launch is None:
-            form = self._by_source[program]
+            form = self.form_of(program)
             launch = CompiledLaunch(form, lambda: True, lambda: self._object_code(form), self.workers)
             self._launches[program] = launch
         return launch
 
     def _object_code(self, form: CompiledProgram) -> ObjectCode:
-        facts = form.code[self._level(form.code)]
-        code = HostCode(
-            "",
-            tuple(facts["buffers"]),
-            frozenset(facts["written"]),
-            facts["scratch_bytes"],
-            facts["whole_grid"],
-        )
-        name = f"objects/{facts['object']}"
+        code, key = form.code[self._level(form.code)]
+        name = f"objects/{key}"
         try:
             library = link(self._pack.read(name), [ENTRY])
         except LinkError as error:
@@ -145,16 +127,3 @@ class PackedTarget(Target):
 
     def load(self, call: CallPlan) -> CpuPlan:
         return CpuPlan(self, call)
-
-    def dispatch(
-        self,
-        program: Program,
-        inputs: Sequence[Any],
-        grid: int | Sequence[int] | None = None,
-        *,
-        module: Module | None = None,
-        specs: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> list[Any]:
-        raise BackendError("the code of a pack runs the functions of the pack alone")

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import arith
 from ..ir.types import DataType, with_article
+from ..records import dataclass
 
 __all__ = ["TAGS", "SpecValue", "dtype_tag"]
 

@@ -32,7 +32,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..ir.formats import FORMATS, mask_type, no_mask, type_list
@@ -41,6 +40,7 @@ from ..ir.loops import bounds, inits
 from ..ir.ops import AXES, FASTMATH, SCOPES, OpDef
 from ..ir.program import NO_ATTRS, Block, Op, Value
 from ..ir.types import UNKNOWN, DataType
+from ..records import dataclass
 
 __all__ = [
     "SYNTAX",

@@ -4,6 +4,6 @@ import vyre_packs
 vyre_packs.load("kernels.vyrepack")["scale"][grid](x, y)
 """
 
-from .packs import PackError, load
+from .packs import PackError, load, synchronize
 
-__all__ = ["PackError", "load"]
+__all__ = ["PackError", "load", "synchronize"]

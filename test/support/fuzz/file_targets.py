@@ -176,7 +176,7 @@ def _mutate_bytes(case: bytes, other: bytes, rng: random.Random) -> bytes:
 def _run_cache(case: bytes) -> str:
     """The store gives what was put there or nothing; a program whose entry is damaged is compiled again."""
     store = Store(_cache_folder())
-    _write(store.path(KEY), case)
+    _write(Path(store.path(KEY)), case)
     payload = store.get(KEY, "cpu")
     if payload is not None and payload != PAYLOAD:
         raise Wrong("the store gives other bytes than were put there")

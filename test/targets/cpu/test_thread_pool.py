@@ -366,7 +366,7 @@ def test_threads_are_as_many_as_there_is_time_for(tmp_path: Path, monkeypatch: p
     group = tmp_path / "root/a/b"
     group.mkdir(parents=True)
     own.write_text("0::/a/b\n")
-    quota = partial(processors._quota, tmp_path / "root", own)
+    quota = partial(processors._quota, str(tmp_path / "root"), str(own))
     assert quota() == math.inf
     (tmp_path / "root/a/cpu.max").write_text("150000 100000\n")
     (group / "cpu.max").write_text("max 100000\n")

@@ -27,7 +27,7 @@ from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu, ptx_version
 from vyre_opt.targets.cuda import CudaDispatcher, driver, launcher, libcuda
-from vyre_opt.targets.cuda.kernels import LoadedKernel
+from vyre_opt.targets.cuda.loaded_kernel import LoadedKernel
 
 TEXT = """vyre 2
 program @double workgroup(64) {

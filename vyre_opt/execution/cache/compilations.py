@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
 
 from ...observers import span
+from ...records import dataclass
 from .store import Store
 
 __all__ = ["Compilation", "fetch", "new_log", "pack_parts", "unpack_parts"]

@@ -52,7 +52,7 @@ def survey(store: Store) -> Survey:
         for entry in entries_of(shard):
             kind = "other"
             with suppress(OSError, Damaged):
-                stated, _, _ = read_head(shard.read_start(entry.path.name, HEAD_BYTES))
+                stated, _, _ = read_head(shard.read_start(entry.name, HEAD_BYTES))
                 if stated in KINDS and not entry.is_partial:
                     kind = stated
             count, size = totals.kinds.get(kind, (0, 0))
@@ -103,13 +103,13 @@ def exported(store: Store) -> tuple[bytes, int]:
                 if entry.is_partial:
                     continue
                 try:
-                    kind, _, _ = read_head(shard.read_start(entry.path.name, HEAD_BYTES))
+                    kind, _, _ = read_head(shard.read_start(entry.name, HEAD_BYTES))
                     if kind not in KINDS or kind in _OF_ONE_MACHINE:
                         continue
-                    kind, payload = unpack(secret, shard.read(entry.path.name, MAX_ENTRY_BYTES), entry.key)
+                    kind, payload = unpack(secret, shard.read(entry.name, MAX_ENTRY_BYTES), entry.key)
                 except (OSError, Damaged):
                     continue
-                parts.append(Part(f"cache/{entry.path.name}", "cache", payload, {"kind": kind}))
+                parts.append(Part(f"cache/{entry.name}", "cache", payload, {"kind": kind}))
     return pack_bytes(parts, {"cache": 1}), len(parts)
 
 
@@ -130,7 +130,7 @@ def _files(store: Store, root: Folder) -> Iterator[tuple[Folder, str, bytes]]:
     for shard in store.shards():
         for entry in entries_of(shard):
             if not entry.is_partial:
-                yield shard, entry.path.name, entry.key
+                yield shard, entry.name, entry.key
 
 
 def _unusable_folders(root: Folder) -> Iterator[tuple[Folder, str, str]]:

@@ -12,9 +12,9 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ... import __version__
@@ -38,7 +38,7 @@ __all__ = [
 Fingerprints = tuple[bytes, list[tuple[str, bytes]]]
 """The exact fingerprint of a program, and those of the functions that it calls, with their names."""
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 _SOURCES = (
     "ir",
     "syntax",
@@ -200,9 +200,11 @@ def llvm_version() -> str:
     LLVM itself is not asked, since a run whose code is all in the cache need not load it.
     """
     folder = _folder_of_llvmlite()
-    libraries = Path(folder, "binding").glob("*llvmlite.[sd][oyl]*")
-    facts = [(status.st_size, status.st_mtime_ns) for status in map(Path.stat, sorted(libraries))]
-    version = Path(folder, "_version.py").read_text(errors="replace")
+    with os.scandir(os.path.join(folder, "binding")) as entries:
+        named = [e for e in entries if re.search(r"llvmlite\.[sd][oyl]", e.name)]
+    facts = [(e.stat().st_size, e.stat().st_mtime_ns) for e in sorted(named, key=lambda e: e.name)]
+    with open(os.path.join(folder, "_version.py"), encoding="utf-8", errors="replace") as file:
+        version = file.read()
     return f"llvmlite {version}" + "".join(f", {size} bytes of {time}" for size, time in facts)
 
 

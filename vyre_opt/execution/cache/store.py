@@ -20,14 +20,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 from ...cache_files.entry import MAX_ENTRY_BYTES, OVERHEAD, Damaged, pack, unpack
 from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache, read_key
 from ...ir.bounded_read import read_size
+from ...records import dataclass
 from ...worker import import_module
 
 __all__ = [
@@ -55,17 +54,21 @@ ABANDONED_SECONDS = 600.0
 class Entry:
     """File with the name of an entry.  `used`: the time of its last write or read, in seconds since the epoch."""
 
-    path: Path
+    path: str
     size: int
     used: float
 
     @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
     def is_partial(self) -> bool:
-        return self.path.suffix == PARTIAL
+        return self.path.endswith(PARTIAL)
 
     @property
     def key(self) -> bytes:
-        return bytes.fromhex(self.path.name)
+        return bytes.fromhex(self.name)
 
 
 class Store:
@@ -74,9 +77,10 @@ class Store:
     `root`: the cache folder; `folder`: the one in it that holds the entries.
     """
 
-    def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
-        self.root = root.absolute()
-        self.folder = self.root / LAYOUT
+    def __init__(self, root: str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> None:
+        name = os.fspath(root)
+        self.root = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        self.folder = os.path.join(self.root, LAYOUT)
         self.limit = limit
 
     @property
@@ -84,10 +88,10 @@ class Store:
         """Bytes that one folder, and so one entry, may take."""
         return self.limit // len(SHARDS)
 
-    def path(self, key: bytes) -> Path:
+    def path(self, key: bytes) -> str:
         """The file of a key's entry."""
         name = key.hex()
-        return self.folder / name[0] / name
+        return os.path.join(self.folder, name[0], name)
 
     def get(self, key: bytes, kind: str) -> bytes | None:
         """The payload under a key, of the folder or of packs; None for a miss, of whatever cause.  Removes an entry that is damaged."""
@@ -176,7 +180,7 @@ class Store:
         """Remove all entries; gives how many there were, and their bytes."""
         removed = []
         for shard in self.shards():
-            removed += [entry.size for entry in entries_of(shard) if shard.remove(entry.path.name)]
+            removed += [entry.size for entry in entries_of(shard) if shard.remove(entry.name)]
         try:
             with open_folder(self.root) as root:
                 with root.child(LAYOUT) as layout:
@@ -204,9 +208,9 @@ class Store:
         now = time.time()
         for entry in sorted(entries, key=lambda entry: entry.used):
             if entry.is_partial:
-                if now - entry.used > ABANDONED_SECONDS and shard.remove(entry.path.name):
+                if now - entry.used > ABANDONED_SECONDS and shard.remove(entry.name):
                     total -= entry.size
-            elif total > self.share and shard.remove(entry.path.name):
+            elif total > self.share and shard.remove(entry.name):
                 total -= entry.size
 
 
@@ -221,7 +225,7 @@ def entries_of(shard: Folder) -> list[Entry]:
         stem = name.partition(".")[0]
         is_named = len(stem) == 64 and not set(stem) - set("0123456789abcdef")
         if is_named and (name == stem or name.endswith(PARTIAL)):
-            entries.append(Entry(Path(shard.path, name), status.st_size, status.st_mtime))
+            entries.append(Entry(os.path.join(shard.path, name), status.st_size, status.st_mtime))
     return entries
 
 

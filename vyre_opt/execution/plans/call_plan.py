@@ -10,11 +10,12 @@ A program is a plan of one launch, so every callable comes to this, and every ta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from ...ir.pipeline import Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ...records import dataclass
 from .steps import HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from .watch import Watch
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.program import Dim3
+from ...records import dataclass
 
 __all__ = ["ITSELF", "Neighbours"]
 

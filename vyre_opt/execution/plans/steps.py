@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.diagnostics import Location
 from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ...records import dataclass
 from ..arrays import storage_type
 from ..params import Words
 from .neighbours import ITSELF, Neighbours

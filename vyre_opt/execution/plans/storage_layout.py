@@ -13,8 +13,8 @@ So a chain of launches needs no more than two buffers, which stay in the CPU's c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from .steps import LaunchStep, PipelinePlan, steps_of
 
 __all__ = ["ALIGNMENT", "StorageLayout", "storage_layout"]

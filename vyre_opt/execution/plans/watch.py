@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.diagnostics import Location
 from ...ir.program import Buffer
+from ...records import dataclass
 from .. import output_memory
 from ..arrays import new_storage
 from ..shapes import in_shape_of

@@ -14,7 +14,7 @@ runs the workgroups `first` to `last` of the grid, last excluded and larger than
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...records import dataclass
 
 __all__ = ["ENTRY", "FAULT_WORDS", "PATIENCE", "ROUNDS_WORD", "STOP_WORD", "YIELD_WORD", "HostCode"]
 

@@ -14,11 +14,12 @@ A launcher walks `EntryPoint.params` and passes one argument for each.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from ...ir.program import Buffer, Dim3, Module, Op, Program
+from ...records import dataclass
 
 __all__ = [
     "ALIGNMENT",
@@ -122,7 +123,7 @@ class EntryPoint:
     program: Program
     symbol: str
     params: tuple[KernelParam, ...] = ()
-    sites: list[FaultSite] = field(default_factory=list)
+    sites: Sequence[FaultSite] = ()
     dynamic_shared: int = 0
     is_cooperative: bool = False
 

@@ -11,8 +11,8 @@ capabilities" (shared memory).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...records import dataclass
 from ...worker import import_module
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...ir.bounded_read import read_file
 from ...ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, decode, shown
@@ -13,6 +13,9 @@ from .locations import ReadOriginal, place_locations
 from .parse_loop import MAX_ERRORS, Shortcut, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["PARSERS", "ReadOriginal", "parse", "parse_file", "parse_source"]
 

@@ -6,13 +6,14 @@ They are put in place when the whole text is read, so that the errors of a text 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
 from ...ir.diagnostics import Location, Source
 from ...ir.pipeline import Pipeline
 from ...ir.program import Func, Param, Program, Spec
+from ...records import dataclass
 
 __all__ = ["ReadOriginal", "WrittenLocation", "place_locations"]
 

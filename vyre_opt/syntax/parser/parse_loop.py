@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+from ...records import dataclass
 from .tables import END, Tables
 
 MAX_ERRORS = 20

@@ -8,10 +8,9 @@ entry of the compile cache is.  A cache that is missing, unwritable or damaged c
 from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
@@ -19,14 +18,16 @@ from blake3 import blake3
 from ...cache_files.entry import MAX_ENTRY_BYTES, pack, unpack
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache
+from ...records import dataclass
 
 END = "$END"
 FLAGS = re.ASCII
 """Flags of the regular expressions of the grammar, wherever they are compiled."""
 
-_HERE = Path(__file__).resolve()
-_PACKAGED = _HERE.parents[2] / "grammar" / "vyre.lark"
-_CHECKOUT = _HERE.parents[3] / "grammar" / "vyre.lark"
+_HERE = os.path.realpath(__file__)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
+_PACKAGED = os.path.join(_PACKAGE, "grammar", "vyre.lark")
+_CHECKOUT = os.path.join(os.path.dirname(_PACKAGE), "grammar", "vyre.lark")
 
 
 @dataclass(slots=True)
@@ -66,13 +67,14 @@ class Tables:
 
 def grammar_text() -> str:
     """The grammar: in the package if it was installed from a wheel, at the root of a checkout."""
-    path = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
-    return path.read_text(encoding="utf-8")
+    with open(_PACKAGED if os.path.exists(_PACKAGED) else _CHECKOUT, encoding="utf-8") as file:
+        return file.read()
 
 
 def table_key(text: str) -> bytes:
     """Hash of a grammar's tables, and of the code that computes and reads them."""
-    parts = _HERE.read_bytes(), text.encode()
+    with open(_HERE, "rb") as file:
+        parts = file.read(), text.encode()
     return blake3(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).digest()
 
 

@@ -6,11 +6,11 @@ LLVM is asked once after each start of the system, since it takes longer to load
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...execution.cache.keys import llvm_version
 from ...execution.cache.store import Store
+from ...records import dataclass
 from ...specialization.digest import digest_of
 from ...worker import import_module
 

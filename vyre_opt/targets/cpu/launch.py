@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import floordiv
 from typing import Any, Protocol
@@ -26,6 +25,7 @@ from ...ir.open_extents import shapes_of_words
 from ...ir.program import Buffer, Dim3, Op, Program
 from ...ir.shapes import has_rows
 from ...ir.written_elements import wholly_written
+from ...records import dataclass
 from ...worker import import_module
 from . import threads
 from .object_code import ObjectCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from ...execution.plans.storage_layout import ALIGNMENT, storage_layout
 from ...execution.plans.watch import Times, Watch
 from ...execution.row_major import row_major_plan
 from ...ir.program import Module, Program
+from ...records import dataclass
 from . import threads
 from .launch import CompiledLaunch
 from .launch_sequence import Fault, LaunchSequence, Step

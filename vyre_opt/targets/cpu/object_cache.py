@@ -14,7 +14,7 @@ from ...lowering.host.abi import HostCode
 from ...worker import import_module
 from .host import Host
 from .linking import NO_ADDRESSES, Library, link
-from .object_code import RunFacts
+from .object_code import RunFacts, checked_code, checked_facts
 
 __all__ = ["decode", "encode", "key_of", "link_text"]
 
@@ -76,16 +76,4 @@ def encode(code: HostCode, run: RunFacts, object_file: bytes) -> bytes:
 def decode(payload: bytes, program: Program) -> tuple[HostCode, RunFacts, bytes]:
     """Raises ValueError, KeyError, TypeError or RecursionError for what `encode` did not write for the program."""
     facts, object_file = unpack_parts(payload)
-    buffers, written = facts["buffers"], facts["written"]
-    scratch_bytes, whole_grid = facts["scratch_bytes"], facts["whole_grid"]
-    # their order is not in the fingerprint, so it may be that of another declaration
-    if sorted(buffers) != sorted(b.name for b in program.buffers.values() if not b.is_on_chip):
-        raise ValueError("the buffers of an entry are those of its program")
-    if type(written) is not list or not all(type(name) is str for name in written):
-        raise ValueError("what an entry writes is a list of buffers")
-    if type(scratch_bytes) is not int or not 0 <= scratch_bytes < 1 << 40 or type(whole_grid) is not bool:
-        raise ValueError("an entry has a number of bytes and a truth value")
-    run = RunFacts(**facts["run"])
-    if not all(type(value) is bool for value in asdict(run).values()):
-        raise ValueError("what an entry says of runs are truth values")
-    return HostCode("", tuple(buffers), frozenset(written), scratch_bytes, whole_grid), run, object_file
+    return checked_code(facts, program), checked_facts(facts["run"]), object_file

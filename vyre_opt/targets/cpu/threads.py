@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
 from ...execution import output_memory
+from ...records import dataclass
 from .linking import LoadedFunction
 from .thread_pool import SPIN_NS, Job, memory_code, thread_pool, work_function
 from .thread_pool_ir import GROUP_BYTES

@@ -24,7 +24,7 @@ from .loaded_plan import GpuPlan
 from .queues import PyCudaQueue, Queue, queue_of
 from .walk import GpuWalk
 
-__all__ = ["GpuArrays", "gpu_arrays"]
+__all__ = ["GpuArrays", "gpu_arrays", "gpu_number"]
 
 
 def gpu_arrays(dispatcher: DispatcherLike | None, name: str, leader: Any) -> GpuArrays:
@@ -33,8 +33,7 @@ def gpu_arrays(dispatcher: DispatcherLike | None, name: str, leader: Any) -> Gpu
     `dispatcher`: "cuda" or None stand for the one of that GPU.  Raises BadInputs for another target.
     """
     if dispatcher is None or dispatcher == "cuda":
-        number = library_of(leader).number(leader) or _dlpack_number(leader)
-        dispatcher = shared_dispatcher("cuda", device=number)
+        dispatcher = shared_dispatcher("cuda", device=gpu_number(leader))
     target = dispatcher if isinstance(dispatcher, str) else shared_dispatcher(dispatcher).name
     if target != "cuda":
         raise BadInputs(
@@ -43,9 +42,11 @@ def gpu_arrays(dispatcher: DispatcherLike | None, name: str, leader: Any) -> Gpu
     return GpuArrays(shared_dispatcher(dispatcher), leader)
 
 
-def _dlpack_number(leader: Any) -> int:
-    where = getattr(leader, "__dlpack_device__", None)
-    return 0 if where is None else int(where()[1])
+def gpu_number(array: Any) -> int:
+    """The number of the GPU that an array is on."""
+    number = library_of(array).number(array)
+    where = None if number else getattr(array, "__dlpack_device__", None)
+    return number or (0 if where is None else int(where()[1]))
 
 
 class GpuArrays:

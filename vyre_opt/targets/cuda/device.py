@@ -6,12 +6,12 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
 from ...execution.dispatcher import BackendError, UnavailableTarget
 from ...lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
+from ...records import dataclass
 from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
 from .waiting import exit_now, is_at_work, wait_in_thread

@@ -5,7 +5,6 @@ An array is read by `__cuda_array_interface__` (torch, CuPy, PyCUDA, Numba) or b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...execution.arrays import STORED_AS, storage_type
 from ...execution.dispatcher import BadInputs
 from ...ir.program import Buffer
 from ...lowering.nvptx.abi import ALIGNMENT
+from ...records import dataclass
 from . import dlpack
 from .device import Device
 from .libraries import DeviceArray, library_name, library_of

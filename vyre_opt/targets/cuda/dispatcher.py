@@ -27,7 +27,8 @@ from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import Description, is_aligned, take
 from .faults import check_mode
-from .kernels import KernelCache, LoadedKernel, compile_into_cache, unit_of
+from .kernels import KernelCache, compile_into_cache, unit_of
+from .loaded_kernel import LoadedKernel
 from .ptx_options import PtxOptions
 from .queues import PyCudaQueue, queue_of
 from .strided_copy import contiguous_copy
@@ -148,6 +149,14 @@ class CudaDispatcher(Target):
         return self.device.facts
 
     @property
+    def zero_memory(self) -> bool:
+        return self.options.zero_memory
+
+    def kernels_of(self, programs: Sequence[Program], module: Module) -> dict[Program, LoadedKernel]:
+        units = [unit_of(program, module, {}) for program in programs]
+        return dict(zip(programs, self.kernels.get_all(units), strict=True))
+
+    @property
     def kernels(self) -> KernelCache:
         if self._kernels is None:
             self._kernels = KernelCache(self.device, self.options, self.store, self.compilations)
@@ -230,7 +239,7 @@ class CudaDispatcher(Target):
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
             unbound = [b for b in storage_buffers(program) if b.binding is None]
             scratch_memory = {b.name: gpu.allocate(b.size_bytes or 0) for b in unbound}
-            if self.options.zero_memory:
+            if self.zero_memory:
                 for b in unbound:
                     PyCudaQueue(gpu, None).zero(int(scratch_memory[b.name]), b.size_bytes or 0)
         pointers |= {name: int(memory) for name, memory in scratch_memory.items()}

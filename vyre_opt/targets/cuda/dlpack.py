@@ -6,8 +6,9 @@ The layout is that of dlpack.h, version 0.8 (the unversioned `dltensor` capsule)
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
+
+from ...records import dataclass
 
 __all__ = ["CUDA", "DlpackView", "view"]
 

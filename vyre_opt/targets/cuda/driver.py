@@ -12,7 +12,7 @@ from ...execution.dispatcher import BackendError, UnavailableTarget
 
 __all__ = ["FORKED", "explain", "load", "translated", "translated_errors"]
 
-INSTALL = "pip install 'vyre-opt[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
+INSTALL = f"pip install '{__name__.partition('.')[0].replace('_', '-')}[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
 
 # Parts of the driver's messages for errors after which the context of the process is unusable
 _FATAL = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +27,7 @@ from ...execution.faults import (
 from ...execution.plans.steps import LaunchStep
 from ...execution.variables import value_of
 from ...lowering.nvptx.abi import FILLED_BYTES, RECORD_BYTES, EntryPoint, Fault, read_record
+from ...records import dataclass
 from .driver import translated_errors
 
 __all__ = ["CHECKS", "FaultRecord", "FaultRecords", "check_mode", "program_error"]

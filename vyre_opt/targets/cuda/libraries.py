@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from operator import attrgetter, methodcaller
@@ -19,6 +18,7 @@ import numpy as np
 from ...execution.arrays import STORED_AS
 from ...execution.dispatcher import BackendError
 from ...execution.signatures import library_of_type
+from ...records import dataclass
 from .device import Device
 
 __all__ = [

@@ -22,8 +22,8 @@ from ...lowering.nvptx.abi import KernelParam, storage_buffers
 from . import libcuda
 from .device import Device
 from .faults import FaultRecord, program_error
-from .kernels import LoadedKernel, unit_of
 from .launch_context import LaunchContext
+from .loaded_kernel import LoadedKernel
 from .queues import queue_of
 from .steps import (
     DRIVER_ERROR,
@@ -55,8 +55,7 @@ def load(dispatcher: LaunchContext, call: CallPlan) -> GpuPlan | GpuWalk:
         return GpuWalk(dispatcher, call)
     with dispatcher.device:
         programs = list(dict.fromkeys(step.program for step in batch.steps))
-        units = [unit_of(program, plan.module, {}) for program in programs]
-        kernels = dict(zip(programs, dispatcher.kernels.get_all(units), strict=True))
+        kernels = dispatcher.kernels_of(programs, plan.module)
         is_special = any(k.kernel.is_cooperative or k.records is not None for k in kernels.values())
         if is_special or any(0 in step.grid for step in batch.steps):
             return GpuWalk(dispatcher, call)
@@ -134,7 +133,7 @@ class GpuPlan:
         self._dispatcher, self._call, self._plan, self._kernels = dispatcher, call, plan, kernels
         self._walk: GpuWalk | None = None
         self._pieces = Pieces(call.inputs + len(call.results))
-        self._clears_all = dispatcher.options.zero_memory
+        self._clears_all = dispatcher.zero_memory
         self._numbers = {
             **call.slots,
             **{name: self._pieces.add(plan.size(name)) for name in call.call_storage},

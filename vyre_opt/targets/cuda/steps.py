@@ -7,16 +7,16 @@ that LLVM compiled (launcher.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ...ir.program import Dim3
 from ...lowering.nvptx.abi import ALIGNMENT
+from ...records import dataclass
 from .queues import queue_of
 
 if TYPE_CHECKING:
     from .device import Device
-    from .kernels import LoadedKernel
+    from .loaded_kernel import LoadedKernel
 
 __all__ = [
     "DRIVER_ERROR",

@@ -10,9 +10,9 @@ repeat 1000000 { launch @c }      RepeatedParts 244 times: LaunchBatch of 4096 @
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ...execution.plans.steps import AnyStep, HostReadStep, LaunchStep
+from ...records import dataclass
 
 __all__ = ["MAX_UNROLLED", "LaunchBatch", "Part", "RepeatedParts", "batches_of", "parts_of"]
 

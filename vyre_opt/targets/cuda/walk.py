@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import Any
 
@@ -23,12 +23,13 @@ from ...execution.plans.watch import Watch, label_of
 from ...execution.row_major import row_major_plan
 from ...ir.diagnostics import Diagnostic
 from ...ir.program import Program
-from ...lowering.nvptx.abi import ALIGNMENT, Unit, storage_buffers
+from ...lowering.nvptx.abi import ALIGNMENT, storage_buffers
+from ...records import dataclass
 from .device import Device
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
-from .kernels import LoadedKernel, unit_of
 from .launch_context import LaunchContext
+from .loaded_kernel import LoadedKernel
 from .queues import PyCudaQueue, Queue, queue_of
 from .steps import UNALIGNED
 from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
@@ -103,7 +104,7 @@ class GpuWalk:
         self.launches = [step for step in steps_of(plan.steps) if isinstance(step, LaunchStep)]
         first_word = call.inputs + len(call.results)
         self._words = {name: first_word + k for k, name in enumerate(sorted(plan.pipeline.params))}
-        clears_all = dispatcher.options.zero_memory
+        clears_all = dispatcher.zero_memory
         self._cleared = call.zeroed | (call.unwritten if clears_all else frozenset())
         self.lock = Lock()
         self.owned = _Owned(self.device)
@@ -124,8 +125,7 @@ class GpuWalk:
 
     def _load(self) -> dict[Program, LoadedKernel]:
         programs = list(dict.fromkeys(step.program for step in self.launches))
-        units: list[Unit] = [unit_of(program, self.plan.module, {}) for program in programs]
-        return dict(zip(programs, self.dispatcher.kernels.get_all(units), strict=True))
+        return self.dispatcher.kernels_of(programs, self.plan.module)
 
     def _check_grids(self) -> None:
         errors = []
@@ -231,7 +231,7 @@ class GpuWalk:
 
     def enqueue(self, steps: Sequence[LaunchStep], recording: _Recording, queue: Queue) -> None:
         for step in steps:
-            if self.dispatcher.options.zero_memory:
+            if self.dispatcher.zero_memory:
                 for name, pointer in self.unbound[step.program].items():
                     queue.zero(pointer, step.program.buffers[name].size_bytes or 0)
             self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])

@@ -1,0 +1,231 @@
+"""Plans of functions for a target, as parts of a pack: a variant for each class of shapes, and the programs that these launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..driver.pipeline import PipelineExecutable, equal_lengths
+from ..driver.pipeline_plan import make_plan
+from ..driver.program import ProgramExecutable
+from ..execution.plans.steps import LaunchStep, steps_of
+from ..execution.plans.zeroed import forms_of_text
+from ..ir.grids import length_key
+from ..ir.pipeline import Fill, KernelStage, Launch
+from ..ir.program import Buffer, Module, Program
+from ..ir.shapes import has_slices
+from ..kernels.call import KernelCall
+from ..pack_files.format import Part
+from ..packs.array_functions import encoded_call
+from ..packs.ir_data import Encoder, Unpackable
+from ..passes.manager import PassManager
+from ..rewriting.cloning import copy_module
+from .array_functions import planned_call
+from .artifacts import Code
+
+__all__ = ["PlanWriter"]
+
+Row = dict[str, Any]
+
+
+class PlanWriter:
+    """Writes the plans of functions for the target of `code`; `put`: takes the parts of programs."""
+
+    def __init__(self, code: Code, encoder: Encoder, put: Callable[[Part], None]) -> None:
+        self.code, self._encoder, self._put = code, encoder, put
+        self._schedules = code.target.schedules
+        self._keys: dict[Program, str] = {}
+
+    def plan(
+        self, executable: ProgramExecutable | PipelineExecutable, calls: Sequence[Mapping[str, int]]
+    ) -> Row:
+        """The plan of a program or a pipeline; `calls`: lengths of buffers, to have code of their own.  Raises Unpackable."""
+        row = (
+            self._pipeline(executable, calls)
+            if isinstance(executable, PipelineExecutable)
+            else self._program(executable, calls)
+        )
+        return {**row, "extents": open_extents(executable.signature.buffers)}
+
+    def call(self, function: Any, arguments: Sequence[Any]) -> Row:
+        """The plan of a function on arrays for a call.  Raises BadInputs."""
+        planned, options = planned_call(function, arguments, self.code.planner)
+        return {
+            "call": encoded_call(planned.call, self._encoder, self._launched_by),
+            "names": list(planned.names),
+            "operands": [[list(operand.shape), operand.kind] for operand in planned.operands],
+            "options": options,
+        }
+
+    def _launched_by(self, call: KernelCall) -> Row:
+        """The program of a launch: the key of its part, and what it writes whole."""
+        key = self._code(call.program, call.module or Module())
+        self._put(Part(f"texts/{call.program.name}-{key[:16]}", "text", str(call.program).encode()))
+        return {"key": key, "whole_writes": self._encoder.whole_writes(forms_of_text(call.program))}
+
+    # --- programs
+
+    def _program(self, executable: ProgramExecutable, calls: Sequence[Mapping[str, int]]) -> Row:
+        program, module = executable.program, executable.module
+        variants: list[Row] = []
+        for lengths in calls if has_slices(program) else ():
+            lowered, fixed = self._lowered(executable, program, _shapes_of(program.bound_buffers, lengths))
+            if fixed and not any(variant["lengths"] == fixed for variant in variants):
+                variants.append(_variant(fixed, [], {program.name: self._code(lowered, module)}))
+        general: Program | None = program
+        if has_slices(program):
+            general = executable.rewrites.lowered_slices(program, None, self._schedules)
+        if general is not None:
+            variants.append(_variant({}, [], {program.name: self._code(general, module)}))
+        if not variants:
+            raise Unpackable(
+                f"how it is lowered depends on the lengths of rows; say them: shapes={{{program.name!r}: [(arrays)]}}"
+            )
+        return {"programs": [self._declared(program)], "variants": variants}
+
+    def _lowered(
+        self, executable: ProgramExecutable | PipelineExecutable, program: Program, shapes: Any
+    ) -> tuple[Program, dict[str, int]]:
+        """A program with slices for shapes of its buffers, and the lengths that this is for."""
+        lowered = executable.rewrites.lowered_slices(program, shapes, self._schedules)
+        assert lowered is not None
+        fixed: dict[str, int] = {}
+        for buffer in program.bound_buffers:
+            for dimension, extent in enumerate(lowered.buffers[buffer.name].shape):
+                if buffer.shape[dimension] is None and extent is not None:
+                    fixed[_key(buffer, dimension)] = extent
+        return lowered, fixed
+
+    def _declared(self, program: Program) -> Row:
+        return self._encoder.declared(program, forms_of_text(program))
+
+    def _code(self, program: Program, module: Module) -> str:
+        """The key of a program, whose parts are there then."""
+        key = self._keys.get(program)
+        if key is None:
+            key, parts = self.code.parts(program, module, self._encoder)
+            for part in parts:
+                self._put(part)
+            self._keys[program] = key
+        return key
+
+    # --- pipelines
+
+    def _pipeline(self, executable: PipelineExecutable, calls: Sequence[Mapping[str, int]]) -> Row:
+        variants: list[Row] = []
+        for lengths in calls:
+            variant = self._variant_for(executable, lengths)
+            if not any(
+                (v["lengths"], v["equal"]) == (variant["lengths"], variant["equal"]) for v in variants
+            ):
+                variants.append(variant)
+        variants.sort(key=lambda variant: (-len(variant["lengths"]), -len(variant["equal"])))
+        general = _with_programs(executable, self._schedules)
+        if general is not None:
+            variants.append(self._pipeline_variant({}, [], general, executable.name))
+        if not variants:
+            raise Unpackable(
+                f"what it launches depends on lengths; say them: shapes={{{executable.name!r}: [(arrays)]}}"
+            )
+        return {"shape_params": list(executable.shape_params), "variants": variants}
+
+    def _variant_for(self, executable: PipelineExecutable, lengths: Mapping[str, int]) -> Row:
+        """The variant for a class of calls that one of these lengths is in."""
+        own = executable.variant(lengths)
+        buffers = executable.signature.buffers
+        module = _with_programs(own, self._schedules)
+        if module is None:
+            return self._exact_variant(own, {key: lengths[key] for key in open_extents(buffers)}, lengths)
+        inside = module.pipelines[own.name].buffers  # passes may have dropped some
+        fixed = {
+            _key(buffer, dimension): extent
+            for buffer in buffers
+            if buffer.name in inside
+            for dimension, extent in enumerate(inside[buffer.name].shape)
+            if buffer.extents[dimension] is None and extent is not None
+        }
+        pairs = equal_lengths(buffers, lengths) if own is not executable else ()
+        named = {buffer.name: buffer for buffer in buffers}
+        equal = [[_key(named[name], along) for name, along in pair] for pair in pairs]
+        return self._pipeline_variant(fixed, equal, module, own.name)
+
+    def _exact_variant(
+        self, executable: PipelineExecutable, fixed: dict[str, int], lengths: Mapping[str, int]
+    ) -> Row:
+        """The variant for these lengths alone, whose launches are those of a plan."""
+        if executable.shape_params:
+            raise Unpackable(
+                f"what it launches depends on lengths and on {', '.join(executable.shape_params)}"
+            )
+        plan = make_plan(executable.module, executable.pipeline, lengths, self._schedules, expands=True)
+        module = plan.module
+        code: dict[str, str] = {}
+        for step in steps_of(plan.steps):
+            if not isinstance(step, LaunchStep):
+                continue
+            program = step.program
+            if has_slices(program):
+                bound = zip(program.bound_buffers, step.buffers, strict=True)
+                shapes = {formal.name: plan.buffers[name].shape for formal, name in bound}
+                program, _ = self._lowered(executable, program, shapes)
+            key = self._code(program, module)
+            if code.setdefault(program.name, key) != key:
+                raise Unpackable(f"@{program.name} is launched on rows of several lengths")
+        row = _variant(fixed, [], code)
+        row["pipeline"] = self._encoder.pipeline(plan.pipeline)
+        row["programs"] = [self._declared(program) for program in _launched(module, executable.name)]
+        return row
+
+    def _pipeline_variant(
+        self, fixed: Mapping[str, int], equal: list[list[str]], module: Module, name: str
+    ) -> Row:
+        programs = _launched(module, name)
+        row = _variant(fixed, equal, {program.name: self._code(program, module) for program in programs})
+        row["pipeline"] = self._encoder.pipeline(module.pipelines[name])
+        row["programs"] = [self._declared(program) for program in programs]
+        return row
+
+
+def _variant(fixed: Mapping[str, int], equal: list[list[str]], code: Mapping[str, str]) -> Row:
+    return {"code": dict(code), "equal": equal, "lengths": dict(fixed)}
+
+
+def _with_programs(executable: PipelineExecutable, schedules: str) -> Module | None:
+    """The module of a pipeline whose stages are launches of programs without slices; None where that takes lengths."""
+    module = copy_module(executable.module)
+    PassManager("expand_kernels{counts=false}", target=schedules, verify_each=False).run(module)
+    stages = list(module.pipelines[executable.name].walk())
+    if any(isinstance(stage, KernelStage | Fill) for stage in stages):
+        return None
+    return None if any(map(has_slices, _launched(module, executable.name))) else module
+
+
+def _launched(module: Module, name: str) -> list[Program]:
+    """The programs that a pipeline launches."""
+    stages = module.pipelines[name].walk()
+    names = dict.fromkeys(stage.program for stage in stages if isinstance(stage, Launch))
+    return [module.programs[each] for each in names]
+
+
+def _key(buffer: Buffer, dimension: int) -> str:
+    """Key of an extent among lengths."""
+    return length_key(buffer.name, dimension if buffer.dimensions > 1 else None)
+
+
+def open_extents(buffers: Sequence[Buffer]) -> list[str]:
+    return [
+        _key(buffer, dimension)
+        for buffer in buffers
+        for dimension, extent in enumerate(buffer.extents)
+        if extent is None
+    ]
+
+
+def _shapes_of(buffers: Sequence[Buffer], lengths: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    return {
+        buffer.name: tuple(
+            lengths[_key(buffer, dimension)] if extent is None else extent
+            for dimension, extent in enumerate(buffer.shape)
+        )
+        for buffer in buffers
+    }
