@@ -3,7 +3,10 @@ the same lines with the remedy, which are taken without a word."""
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from support.each import each
 from support.modules import written_module
 
 import vyre_opt
-from vyre_opt import BadInputs, DiagnosticError, ProgramWarning
+from vyre_opt import BadInputs, Diagnostic, DiagnosticError, ProgramWarning
 
 HEAD = """import math
 import numpy as np
@@ -105,12 +108,10 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "y[i] = y_old[i]", "y_old", "take it as an argument", "y[i] = x[i]"),
     (ROWS, "z[r, 0] = row[0]", "row[0]", "read it from the array: m[r, 0]", "z[r, 0] = m[r, 0]"),
     (ROWS, "z[r, :] = row / vyre.sum(row, axis=1)", "1", "leave axis= out", "z[r, :] = row / vyre.sum(row)"),
-    (ROWS, "z[r, :] = m[r, : len(x) // 2]", "len(x) // 2", "block = m.filled(0)[r, 0:64], and vyre.where(vyre.arange(64) < len(x) // 2, block, 0)",
-     "block = m.filled(0)[r, 0:64]\nz[r, 0:64] = vyre.where(vyre.arange(64) < len(x) // 2, block, 0)"),
-    (ROWS, "z[r, 0] = vyre.sum(x[r : len(x) - r])", "len(x) - r", "for k in range(r, len(x) - r): total += x[k]",
-     "total = 0.0\nfor k in range(r, len(x) - r): total += x[k]\nz[r, 0] = total"),
-    (ROWS, "z[r, 0] = vyre.sum(x[r : r + len(m)])", "len(m)", "block = x.filled(0)[r:r + 64], and vyre.where(r + vyre.arange(64) < r + len(m), block, 0)",
-     "block = x.filled(0)[r:r + 64]\nz[r, 0] = vyre.sum(vyre.where(r + vyre.arange(64) < r + len(m), block, 0))"),
+    (ROWS, "z[r, :] = m[r, : len(x) // 2]", "len(x) // 2", "write m[r, vyre.arange(len(x) // 2)]", "z[r, :] = m[r, vyre.arange(len(x) // 2)]"),
+    (ROWS, "z[r, 0] = vyre.sum(x[r : len(x) - r])", "len(x) - r", "write x[r + vyre.arange(len(x) - r - r)]",
+     "z[r, 0] = vyre.sum(x[r + vyre.arange(len(x) - r - r)])"),
+    (ROWS, "z[r, 0] = vyre.sum(x[r : r + len(m)])", "len(m)", "write x[r + vyre.arange(len(m))]", "z[r, 0] = vyre.sum(x[r + vyre.arange(len(m))])"),
     (ROWS, "z[r, :] = m[r, ::2]", "2", "write m[r, 2 * vyre.arange(vyre.ceil_div(m.shape[1], 2))]",
      "z[r, :] = m[r, 2 * vyre.arange(vyre.ceil_div(m.shape[1], 2))]"),
     (ROWS, "z[r, :] = m[r, ::-1]", "-1", "write m[r, m.shape[1] - 1 - vyre.arange(m.shape[1])]", "z[r, :] = m[r, m.shape[1] - 1 - vyre.arange(m.shape[1])]"),
@@ -207,6 +208,82 @@ def test_a_remedy_can_be_written(tmp_path: Path) -> None:
         assert module_of(tmp_path, head, right, f"right_{number}").kernel.text()
 
     each(enumerate(WRONG), check, lambda case: case[1][1])
+
+
+GROUPS = """@vyre.program
+def kernel(n: i32, b: u32, x: Read[f32], m: Read[f32[:, :]], v: Write[f32], y: ReadWrite[f32[:, :]]):
+    r = vyre.workgroup_id(0)
+    row = m[r, :]
+    block = m.filled(0)[r * 2 : r * 2 + 2, 0:4]
+"""
+LITERAL: list[tuple[str, str, str]] = [
+    # the head, the lines, and the lines with what the help says, as it stands, in the place of the mistake or of its statement
+    (LANES, "vyre.exp(x[i], out=y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "np.exp(x[i], out=y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "vyre.exp(x[i], y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "y = x[i] * 2.0", "y[i] = x[i] * 2.0"),
+    (LANES, "y += x[i]", "y[i] += x[i]"),
+    (LANES, "y = x * 2.0", "y[i] = x[i] * 2.0"),
+    (LANES, "y[i] = x + x[i]", "y[i] = x[i] + x[i]"),
+    (LANES, "y[i] = tl.cdiv(i, 4)", "y[i] = vyre.ceil_div(i, 4)"),
+    (LANES, "y[i] = np.dot(x[i], x[0])", "y[i] = x[i] * x[0]"),
+    (GROUPS, "vyre.exp(row, out=y[r, :])", "y[r, :] = vyre.exp(row)"),
+    (GROUPS, "vyre.sum(m[r, :], out=v)", "v[r] = vyre.sum(m[r, :])"),
+    (GROUPS, "y = vyre.exp(row)", "y[r, :] = vyre.exp(row)"),
+    (GROUPS, "y[r, ...] = m[r, ...]", "y[r, :] = m[r, :]"),
+    (GROUPS, "y[r, 1:] = row[1:] - row[:-1]", "y[r, 1:] = m[r, 1:] - m[r, vyre.arange(m.shape[1] - 1)]"),
+    (GROUPS, "v[1:] = x[1:] - x[:-1]", "v[1:] = x[1:] - x[vyre.arange(len(x) - 1)]"),
+    (GROUPS, "v[r] = vyre.sum(x[r * b : (r + 1) * b])", "v[r] = vyre.sum(x[r * b + vyre.arange(b)])"),
+    (GROUPS, "v[r] = vyre.sum(x[-4:])", "v[r] = vyre.sum(x[len(x) - 4:])"),
+    (GROUPS, "y[r, :n] = m[r, :n]", "for k in range(u32(n)): y[r, k] = m[r, k]"),
+    (GROUPS, "v[r * b : r * b + b] = x[r * b : r * b + b] * 2.0", "for k in range(b): v[r * b + k] = x[r * b + k] * 2.0"),
+    (GROUPS, "v[:-1] = x[1:]", "for k in range(len(v) - 1): v[k] = x[1 + k]"),
+    (GROUPS, "n2 = triton.next_power_of_2(m.shape[1])\ny[r, :] = row * f32(n2)", "n2 = m.shape[1]\ny[r, :] = row * f32(n2)"),
+    (GROUPS, "v[r] = np.dot(row, x[:])", "v[r] = vyre.sum(row * x[:])"),
+    (GROUPS, "y[r : r + 2, 0:2] = tl.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
+    (GROUPS, "y[r : r + 2, 0:2] = vyre.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
+    (GROUPS, "v[r] = np.mean(row)", "v[r] = vyre.sum(row) / f32(len(row))"),
+    (GROUPS, "v[r] = tl.sum(row, axis=0)", "v[r] = vyre.sum(row, axis=0)"),
+    (GROUPS, "y[r, 0:2] = block - vyre.sum(block, axis=1)", "y[r, 0:2] = block - vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "v[r] = vyre.sum(row, dim=0)", "v[r] = vyre.sum(row, axis=0)"),
+    (GROUPS, "v[r] = vyre.sum(block, dim=1, keepdim=True)", "v[r] = vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "y[r, :] = vyre.cumsum(row, keepdims=True)", "y[r, :] = vyre.cumsum(row)"),
+    (GROUPS, "v[r] = vyre.sum(row, dtype=np.float64)", "v[r] = vyre.sum(f64(row))"),
+]  # fmt: skip
+"""Remedies that are done literally."""
+
+
+def written_remedies(error: Diagnostic, lines: str) -> Iterator[str]:
+    """The lines with the text of a remedy in the place of each expression around the mistake, and in the place of its line."""
+    assert error.loc is not None
+    text = re.sub(r"^(leave it out: )?write ", "", error.help or "")
+    remedies = {text, *(text.partition(mark)[0] for mark in (", or ", "; ", ", the ", ", which "))}
+    head = error.loc.source.text.index("# ---\n") + len("# ---\n")
+    number = error.loc.source.text[head : error.loc.start].count("\n")
+    before = lines.split("\n")
+    line = before[number]
+    first = error.loc.start - head - sum(len(each) + 5 for each in before[:number]) - 4
+    last = first + error.loc.end - error.loc.start
+    places = {(0, len(line))}
+    for node in ast.walk(ast.parse(line)):
+        start, end = getattr(node, "col_offset", last), getattr(node, "end_col_offset", 0)
+        if start <= first and last <= end:
+            places.add((start, end))
+    for start, end in places:
+        for remedy in remedies:
+            yield "\n".join([*before[:number], line[:start] + remedy + line[end:], *before[number + 1 :]])
+
+
+def test_a_remedy_is_done_literally(tmp_path: Path) -> None:
+    """No word of it is a placeholder: what it says, in the place of the mistake or of its line, is what is right."""
+
+    def check(case: tuple[int, tuple[str, str, str]]) -> None:
+        number, (head, lines, right) = case
+        with pytest.raises(DiagnosticError) as caught:
+            module_of(tmp_path, f"{head}    # ---\n", lines, f"literal_{number}").kernel.text()
+        assert right in [*written_remedies(caught.value.diagnostics[0], lines)]
+
+    each(enumerate(LITERAL), check, lambda case: case[1][1])
 
 
 WARNED: list[tuple[str, str, str, str]] = [

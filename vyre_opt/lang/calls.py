@@ -17,7 +17,7 @@ from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from . import copies, local_arrays, matrices, slice_calls, slices
 from .bindings import Binding, BufferView, LocalArray, Static, Unbound
-from .call_arguments import array_of, positional, word_of
+from .call_arguments import KEYWORDS, array_of, into, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
@@ -27,6 +27,7 @@ from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
 from .printing import debug_print, python_print
 from .python_source import Unsupported
+from .remedies import product_text, rank_of
 from .scalars import scalar_type
 
 if TYPE_CHECKING:
@@ -668,22 +669,65 @@ _PYTHON: dict[Any, Handler] = {
 def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | None:
     """A remedy for a function of another library with the arguments of this call, for the letters that stand for them."""
     written = [t.source.text(argument) for argument in node.args]
-    if help is None or node.keywords or not written or any(" ..." in text for text in written):
+    if help is None or not written or any(" ..." in text for text in written):
         return help
-    form, behind, more = help.removeprefix("write ").partition(";")
-    letters = sorted(set(re.findall(r"(?<![\w.\"'])[abcp](?![\w(\"'])", form)))
+    if any(keyword.arg == "out" for keyword in node.keywords):
+        plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "out"])
+        inner = _with_arguments(t, ast.copy_location(plain, node), help)
+        whole = into(t, node, next(k for k in node.keywords if k.arg == "out"))
+        if whole is None or inner is None or not inner.startswith("write "):
+            return inner
+        return f"{whole.partition(' = ')[0]} = {inner.removeprefix('write ')}"
+    keywords = [(KEYWORDS.get(k.arg or "", k.arg), t.source.text(k.value)) for k in node.keywords]
+    form, behind, more = help.removeprefix("write ").partition("; ")
+    if not help.startswith("write "):
+        return help
+    if form == "block @ block":
+        product = product_text(t, node.args)
+        return f"write {product}" if product and not keywords else help
+    if form == "vyre.arange(64)" and len(written) <= 2:
+        return (
+            f"write vyre.arange({', '.join(written[1:] if written[0] == '0' and written[1:] else written)})"
+        )
+    rows = len(re.findall(r"(?<![\w.])row(?!\w)", form))
+    if rows and len(written) == 1 and rank_of(t, node.args[0]) != 0:
+        text = _row_text(t, node.args[0])
+        form = re.sub(r"(?<![\w.])row(?!\w)", lambda _: text, form)
+        has_axis = re.fullmatch(r"vyre\.\w+\(.*\)", form) and rows == 1
+        if keywords and not (has_axis and all(k in ("axis", "keepdims") for k, _ in keywords)):
+            return help
+        return (
+            f"write {form[:-1]}{''.join(f', {k}={v}' for k, v in keywords)})" if keywords else f"write {form}"
+        )
+    if keywords:
+        return help
+    variables = [
+        letters for letters in ("abcp", "ij") if re.findall(rf"(?<![\w.\"'])[{letters}](?![\w(\"'])", form)
+    ]
     if re.fullmatch(r"vyre\.\w+", form):
         form += f"({', '.join(written)})"
-    elif letters == ["a", "b", "c", "p"][: len(written)] and help.startswith("write "):
-        by_letter = dict(zip(letters, written, strict=True))
-        form = re.sub(r"(?<![\w.\"'])[abc](?![\w(\"'])", lambda m: _as_operand(by_letter[m[0]], form), form)
+    elif len(variables) == 1 and not re.search(r"(?<![\w.])[nxy](?![\w(])", form):
+        pattern = rf"(?<![\w.\"'])[{variables[0]}](?![\w(\"'])"
+        if sorted(set(re.findall(pattern, form))) != [*variables[0]][: len(written)]:
+            return help
+        by_letter = dict(zip(variables[0], written, strict=False))
+        form = re.sub(pattern, lambda m: _as_operand(by_letter[m[0]], form), form)
     else:
         return help
     return f"write {form}{behind}{more}"
 
 
+def _row_text(t: Expressions, node: ast.expr) -> str:
+    """The text of an argument that is a row; of a whole array of one dimension, all of its elements."""
+    view = t.env.get(getattr(node, "id", ""))
+    text = t.source.text(node)
+    return f"{text}[:]" if isinstance(view, BufferView) and view.buffer.dimensions == 1 else text
+
+
 def _as_operand(text: str, form: str) -> str:
     """An argument in the place of a letter, in parentheses where an operator could part it."""
+    if form == text or len(form) == 1:
+        return text
     is_simple = isinstance(
         ast.parse(text, mode="eval").body, (ast.Name, ast.Constant, ast.Subscript, ast.Call, ast.Attribute)
     )

@@ -35,6 +35,7 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
+from .remedies import refuse_ellipsis, with_indices
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
@@ -151,7 +152,7 @@ class Expressions:
             raise Unsupported(
                 node,
                 f"{binding.buffer.name} is an array, not a value",
-                f"read an element: {element_text(binding.buffer)}",
+                _of_elements(self, node) or f"read an element: {element_text(binding.buffer)}",
             )
         if isinstance(binding, tuple):
             raise Unsupported(node, f"{shown_tuple(binding)} is no value", "use its parts")
@@ -869,6 +870,7 @@ class Expressions:
         """The indices of the first scalar of an element, one for each dimension."""
         buffer = view.buffer
         takes = f"{buffer.name} takes {number_of_indices(buffer.dimensions)}"
+        refuse_ellipsis(self, node)
         nodes = node.elts if isinstance(node, ast.Tuple) else [node]
         for part in nodes:
             if isinstance(part, ast.Slice):
@@ -987,6 +989,11 @@ class Expressions:
         except TypeNameError as error:
             raise Unsupported(node, str(error)) from None
         return BufferView(view.buffer, lanes)
+
+
+def _of_elements(t: Expressions, node: ast.AST) -> str | None:
+    statement = with_indices(t, node)
+    return statement and f"write {statement}"
 
 
 def number_of_indices(count: int, with_noun: bool = True) -> str:

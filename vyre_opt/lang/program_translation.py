@@ -31,6 +31,7 @@ from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, untyped
+from .remedies import as_loop
 from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
@@ -131,12 +132,30 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
             )
 
 
+_LANE_IDS = ("local_id", "global_id", "lane_id", "subgroup_id")
+
+
 def _lanes_beside_slices(
     source: FunctionSource, program: Program, workgroup: Dim3 | None
 ) -> Iterator[Diagnostic]:
     """Errors of a kernel that computes with slices, and says how many invocations a workgroup has, or asks which one it is: it says
     what all of a workgroup do."""
-    first = next(op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands)))
+    slices = [op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands))]
+    first = slices[0]
+    has_lanes = any(op.name in _LANE_IDS for op in program.walk())
+    if has_lanes and all(op.name in ("slice_load", "slice_reduce") for op in slices):
+        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+        loops = [
+            (n, as_loop(source, n, op.operands[0].type.element.is_float))
+            for op in slices
+            for n in calls
+            if op.name == "slice_reduce" and op.loc is not None and source.location(n).start == op.loc.start
+        ]
+        if loops and all(loop is not None for _, loop in loops):
+            for node, loop in loops:
+                message = f"{source.text(node.func)} is of a slice, which a whole workgroup has, and {program.name} says what each invocation does"
+                yield Diagnostic("error", message, source.location(node), help=loop)
+            return
     of_rows = next(
         (
             op.attrs["buffer"]
@@ -156,9 +175,7 @@ def _lanes_beside_slices(
         )
         message = f"{has_slices}: how many invocations that is, is chosen"
         yield Diagnostic("error", message, source.location(at), help=help).note("a slice is here", first.loc)
-    op = next(
-        (op for op in program.walk() if op.name in ("local_id", "global_id", "lane_id", "subgroup_id")), None
-    )
+    op = next((op for op in program.walk() if op.name in _LANE_IDS), None)
     if op is not None:
         help = (
             f"write vyre.workgroup_id({AXES.index(op.attrs['axis']) if 'axis' in op.attrs else 0}) for which workgroup it is, and all elements of one as "

@@ -63,6 +63,7 @@ from .intrinsics import INTRINSICS, Intrinsic
 from .loop_ranges import LoopRange, loop_range
 from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
+from .remedies import corrected, free_name, place_of
 from .scalars import scalar_type
 from .unsupported import LOOP_ELSE, STATEMENTS, TOO_DEEP
 
@@ -208,6 +209,8 @@ class Statements(slices.SliceExpressions):
             raise self._no_target(node.target)
         if isinstance(node.target, ast.Name):
             old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+            if isinstance(old, BufferView):
+                self._refuse_lost_array(node.target, Static(None), node.value)
             new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
             self.assign(node.target, new, node.value)
             return
@@ -255,7 +258,7 @@ class Statements(slices.SliceExpressions):
                         node, "a kernel has no None: a name is a number from its first line on", help
                     )
                 raise Unsupported(node, f"{text} gives no value", f"write {text} in a line of its own")
-            self._refuse_lost_array(target, binding)
+            self._refuse_lost_array(target, binding, node)
             self.env[target.id] = binding
         elif isinstance(target, ast.Tuple):
             self._unpack(target, binding, node)
@@ -266,14 +269,15 @@ class Statements(slices.SliceExpressions):
         else:
             raise self._no_target(target)
 
-    def _refuse_lost_array(self, target: ast.Name, binding: Binding) -> None:
+    def _refuse_lost_array(self, target: ast.Name, binding: Binding, node: ast.expr) -> None:
         """Raise Unsupported where the name of an array of the caller would become another thing: that changes no element."""
         array = self.env.get(target.id)
         if not isinstance(array, BufferView) or not any(a.arg == target.id for a in self.source.arguments):
             return
         if not isinstance(binding, BufferView) or binding.buffer is not array.buffer:
-            index = ", ".join("ijk"[: array.buffer.dimensions])
-            help = f"write {target.id}[{index}] = ... for an element, or take another name"
+            help = (
+                f"write {corrected(self.source, {target: place_of(self, array, node)})}, or take another name"
+            )
             raise Unsupported(
                 target, f"{target.id} is an array of the caller, whose elements stay as they are", help
             )
@@ -702,6 +706,30 @@ class Statements(slices.SliceExpressions):
             return f"write {loop}" if loop else None
         return f"write vyre.sum({text})" + (f", or {loop}" if loop else ", or another reduction")
 
+    def _loop_over_array(self, node: ast.expr, view: BufferView) -> str | None:
+        """The loop over indices of an array for one over its elements, its rows, or the elements of these."""
+        loops = [
+            each for each in ast.walk(self.source.tree) if isinstance(each, ast.For) and each.iter is node
+        ]
+        if not loops or not isinstance(loops[0].target, ast.Name):
+            return None
+        name, array, target = view.buffer.name, self.source.text(node), self.source.text(loops[0].target)
+        first = free_name(self, "k")
+        head = f"for {first} in range(len({array})):"
+        if view.buffer.dimensions == 1:
+            return f"write {head} {target} = {name}[{first}]"
+        inner = loops[0].body[0]
+        is_nested = (
+            isinstance(inner, ast.For) and isinstance(inner.iter, ast.Name) and inner.iter.id == target
+        )
+        if view.buffer.dimensions == 2 and is_nested and len(loops[0].body) == 1:
+            assert isinstance(inner, ast.For)
+            second = next(n for n in "jlmn" if n != first and n not in self.env)
+            within = f"for {second} in range({name}.shape[1]):"
+            return f"write {head} and in it {within} {self.source.text(inner.target)} = {name}[{first}, {second}]"
+        rest = ", :" * (view.buffer.dimensions - 1)
+        return f"write {head} {target} = {name}[{first}{rest}]"
+
     def _is_range(self, node: ast.expr) -> bool:
         function = self.expression(node.func) if isinstance(node, ast.Call) else None
         return isinstance(function, Static) and function.value is range
@@ -713,7 +741,10 @@ class Statements(slices.SliceExpressions):
             return list(binding)
         if not isinstance(binding, Static):
             what = "an array" if isinstance(binding, BufferView) else "this"
-            raise Unsupported(node, f"a loop over {what} is not supported", "write: for i in range(len(x))")
+            help = self._loop_over_array(node, binding) if isinstance(binding, BufferView) else None
+            raise Unsupported(
+                node, f"a loop over {what} is not supported", help or "write: for i in range(len(x))"
+            )
         try:
             items = [Static(constant_of(item)) for item in islice(binding.value, MAX_UNROLLED + 1)]
         except TypeError:

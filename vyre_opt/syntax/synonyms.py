@@ -744,6 +744,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("NumPy", "absolute fabs fabsf", "vyre.abs(a)"),
         ("NumPy", "clip clamp", "min(max(a, b), c)"),
         ("Triton", "cdiv", "vyre.ceil_div(i, j)"),
+        ("Triton", "next_power_of_2 nextPowerOf2", "i", "rows of any length need no power of two"),
         ("NumPy", "power powf float_power", "vyre.pow(a, b)"),
         ("NumPy", "square", "a * a"),
         ("NumPy", "inf infinity", "math.inf"),
