@@ -312,7 +312,7 @@ MESSAGES = [
     ("n", "the index of a tuple or a vector is known when the kernel is translated", None),
     ("x.shape[2]", "x.shape[2]: tuple index out of range", None),
     ("x.size", "a u32 may not hold all elements of x", "if it does, write x.shape[0] * x.shape[1]"),
-    ("x", "x is an array, not a value", "read an element: x[i, j]"),
+    ("x", "x is an array, not a value", "write m = x[vyre.global_id(1), j] + 1"),
     (
         "(i, j)",
         "z takes 3 indices, not 2",

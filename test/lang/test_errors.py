@@ -21,7 +21,7 @@ from support.python_kernels import python_kernel
 from support.quick import quick
 
 import vyre_opt
-from vyre_opt import BadInputs, DiagnosticError, ProgramError
+from vyre_opt import BadInputs, DiagnosticError, ProgramError, ProgramWarning
 from vyre_opt.lang import Kernel, PipelineFunction, Read, ReadWrite, Write, f32, u32
 
 HEAD = """import math
@@ -360,7 +360,10 @@ def test_a_fault_shows_the_line_of_python(target: str) -> None:
 
 
 def test_a_race_shows_the_line_of_python() -> None:
-    with pytest.raises(ProgramError) as caught:
+    with (
+        pytest.raises(ProgramError) as caught,
+        pytest.warns(ProgramWarning, match=r"store to y\[0\], each its own value: this is a race"),
+    ):
         racy.options(target="ref")[1](X, X.copy())
     assert caught.value.kind == "race"
     assert "y[0] = x[vyre_opt.global_id(0)]" in str(caught.value)

@@ -131,7 +131,7 @@ def beyond(x: Read[u32[32]], y: Write[u32]):
 @vyre.program
 def shared(y: Write[u32]):
     tile = vyre.shared(u32, 64)
-    y[0] = tile[vyre.local_id(0)]
+    y[vyre.global_id(0)] = tile[vyre.local_id(0)]
 
 @vyre.program
 def count(x: Read[u32], bins: ReadWrite[u32]):

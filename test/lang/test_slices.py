@@ -190,7 +190,7 @@ def test_a_workgroup_of_slices_has_one_invocation_as_it_is_written() -> None:
 def mixed(x: Read[f32[:, :]], y: Write[f32[:, :]]):
     r, j = vyre.workgroup_id(0), vyre.local_id(0)
     most = vyre.max(x[r, :])
-    y[r, j] = x[r, j] - most
+    y[r, :] = x[r, :] - most - f32(j)
 
 
 def test_a_kernel_of_slices_has_no_ids_of_invocations() -> None:

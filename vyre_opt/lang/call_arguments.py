@@ -42,7 +42,7 @@ def by_name(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> d
             raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
         if number >= len(names):
             help = into(t, node, arg) or f"write {_without(t, node, node.args[len(names) :])}"
-            raise Unsupported(arg, "this is one argument too many", help)
+            raise Unsupported(arg, "this is one argument too many", f"{help}; it is {signature}")
         given[names[number]] = arg
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in names or keyword.arg in given:

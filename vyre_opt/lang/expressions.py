@@ -35,7 +35,7 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .remedies import refuse_ellipsis, with_indices
+from .remedies import corrected, refuse_ellipsis, statement_of, widened, with_indices
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
@@ -144,8 +144,10 @@ class Expressions:
                     unify(type_of(binding), dtype, self.source.location(node))
                 except TypeMismatch as mismatch:
                     error = self.wrong_type(node, mismatch, dtype)
+                    if isinstance(dtype, DataType) and (better := widened(self, node, binding, dtype)):
+                        error.help = f"write {better}"
                     if binding in self.emitter.open_sums and isinstance(dtype, DataType):
-                        error.help = _wide_sum(self.source.text(node), dtype)
+                        error.help = _wide_sum(self, self.source.text(node), dtype)
                     raise error from None
             return binding
         if isinstance(binding, BufferView):
@@ -186,17 +188,36 @@ class Expressions:
         return dtype
 
     def warn_of_narrow_sum(self, node: ast.expr, argument: ast.expr, value: Value, dtype: DataType) -> None:
-        """Warn where a sum that began as a literal has the type of its small terms, and is made a wider one behind its loop."""
-        narrow = type_of(value)
-        if value not in self.emitter.open_sums or not isinstance(narrow, DataType) or not narrow.is_int:
+        """Warn where a sum of small integers has their type, and is made a wider one, or divided, only behind it."""
+        narrow = known(type_of(value))
+        if not isinstance(narrow, DataType) or not narrow.element.is_int or (narrow.element.bits or 0) >= 32:
             return
-        bits = narrow.bits or 0
-        if bits < 32 and bits < (dtype.bits or 0):
-            text = self.source.text(argument)
-            message = f"{text} adds up in {narrow}, the type of its terms, and wraps there; {dtype}(...) comes too late"
-            help = f"{_wide_sum(text, dtype)}; or begin with {text} = {narrow}(0), if it is to wrap"
-            loc = self.source.location(node)
-            self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
+        text = self.source.text(argument)
+        is_divided = isinstance(node, ast.BinOp)
+        wide, late = dtype.element, "the division" if is_divided else f"{dtype}(...)"
+        if value in self.emitter.open_sums and (narrow.bits or 0) < (dtype.bits or 0):
+            message = (
+                f"{text} adds up in {narrow}, the type of its terms, and wraps there; {late} comes too late"
+            )
+            help = _wide_sum(self, text, wide)
+            help += f", and here {narrow}({self.source.text(node)})" if is_divided else ""
+            help += f"; or begin with {text} = {narrow}(0), if it is to wrap"
+        elif (dtype.is_float or is_divided or not isinstance(argument, ast.BinOp)) and (
+            better := widened(self, argument, value, wide)
+        ):
+            message = f"{text} is computed in {narrow.element}, and wraps there; {late} comes too late"
+            whole = (
+                better
+                if isinstance(node, ast.Call) and not (dtype.is_float and isinstance(argument, ast.BinOp))
+                else corrected(self.source, {argument: better}, within=node)
+            )
+            help = f"write {f'{narrow.element}({whole})' if is_divided else whole}"
+        else:
+            return
+        if value not in self.emitter.open_sums and isinstance(argument, ast.Name):
+            help = f"write {better}"
+        loc = self.source.location(node)
+        self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
 
     # --- errors
 
@@ -391,6 +412,15 @@ class Expressions:
                     self.accepted(node, op, dtype, sign)
         x, y = self.alike(node, (a, b), (a_node, b_node))
         dtype = type_of(x)
+        if sign == "//" and isinstance(a, Value) and isinstance(node, ast.BinOp):
+            self.warn_of_narrow_sum(
+                node,
+                a_node,
+                a,
+                DataType.U32
+                if getattr(known(dtype), "element", DataType.U8).kind == "uint"
+                else DataType.I32,
+            )
         if sign in ("/", "//", "%"):
             return self._division(node, sign, x, y, dtype)
         return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
@@ -992,7 +1022,11 @@ class Expressions:
 
 
 def _of_elements(t: Expressions, node: ast.AST) -> str | None:
-    statement = with_indices(t, node)
+    statement = (
+        with_indices(t, node)
+        if isinstance(statement_of(t.source, node), (ast.Assign, ast.AugAssign))
+        else None
+    )
     return statement and f"write {statement}"
 
 
@@ -1048,8 +1082,18 @@ def _indices_of(items: Any) -> str | None:
     )
 
 
-def _wide_sum(name: str, dtype: DataType) -> str:
-    return f"begin with {name} = {dtype}(0), and add {dtype}(...)"
+def _wide_sum(t: Expressions, name: str, dtype: DataType) -> str:
+    """Remedy for a sum that begins as a literal, and so has the type of its terms."""
+    updates = [
+        each
+        for each in ast.walk(t.source.tree)
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id == name
+    ]
+    adds = f"add {dtype}(...)"
+    if len(updates) == 1:
+        term = updates[0].value
+        adds = f"write {corrected(t.source, {term: f'{dtype}({t.source.text(term)})'})}"
+    return f"begin with {name} = {dtype}(0), and {adds}"
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.program import Op, Value
+from ..ir.types import DataType
 from .bindings import BufferView
 from .emitter import type_of
 from .inference import known
@@ -137,6 +138,44 @@ def as_loop(source: FunctionSource, call: ast.Call, is_float: bool) -> str | Non
     loop = f"for {counter} in range({', '.join(filter(None, bounds))}): {target} {round_.replace(name, target).format(element(counter))}"
     behind = "" if is_named else f", then {corrected(source, {call: target})}"
     return f"write {begin}, then {loop}{behind}"
+
+
+def widened(t: Expressions, node: ast.expr, value: Value, dtype: DataType) -> str | None:
+    """A sum or product of small integers, computed in a wider type: `u32(a) + u32(b)`, `vyre.sum(u32(row))`.  None for another value."""
+    narrow = known(type_of(value))
+    is_narrow = isinstance(narrow, DataType) and narrow.element.is_int and (narrow.element.bits or 0) < 32
+    op = value.owner if isinstance(value, Value) else None
+    if not is_narrow or not isinstance(op, Op) or (dtype.element.bits or 0) <= (narrow.element.bits or 0):  # type: ignore[union-attr]
+        return None
+    source, wide = t.source, dtype.element
+    if isinstance(node, ast.Name):  # where it is computed
+        assigned = [
+            each
+            for each in ast.walk(source.tree)
+            if isinstance(each, ast.Assign)
+            and any(getattr(target, "id", "") == node.id for target in each.targets)
+        ]
+        better = widened(t, assigned[0].value, value, dtype) if len(assigned) == 1 else None
+        return better and corrected(source, {assigned[0].value: better})
+    if isinstance(node, ast.Call) and node.args and op.attrs.get("combine") in ("add", "mul"):
+        return corrected(source, {node.args[0]: f"{wide}({source.text(node.args[0])})"}, within=node)
+    terms = [*_terms(node)]
+    if (
+        len(terms) < 2
+        or op.name not in ("add", "mul")
+        or any(isinstance(each, ast.Constant) for each in terms)
+    ):
+        return None
+    return corrected(source, {each: f"{wide}({source.text(each)})" for each in terms}, within=node)
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """The operands of a sum or a product, and of those in it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        yield from _terms(node.left)
+        yield from _terms(node.right)
+    else:
+        yield node
 
 
 def is_of_lanes(t: Expressions) -> bool:
