@@ -64,6 +64,11 @@ class CallSyntax:
     give_param: str
     shape: str = ", "
 
+    def extents(self, shape: Sequence[int | None]) -> str:
+        """A length with several extents, 16 for each that is open."""
+        written = self.shape.join(str(extent or 16) for extent in shape)
+        return written if self.shape == "," else f"({written})"
+
 
 PYTHON = CallSyntax(
     entry="entry=",
@@ -372,7 +377,8 @@ def _shaped_argument(
         is_shape = isinstance(length, (tuple, list)) and len(length) == buffer.dimensions
         if not is_shape or not all(_is_whole(extent) and 0 <= int(extent) <= MAX_EXTENT for extent in length):
             raise BadInputs(
-                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension"
+                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension: "
+                f"{syntax.length.format(name=buffer.name, value=syntax.extents(expected.shape))}"
             )
         if not shapes_agree(tuple(length), expected.shape):
             raise BadInputs(f"{option}: {declared}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .access_extents import is_matrix_access
+from .carried_values import with_iter
 from .diagnostics import Diagnostic, Location, suggest_later
 from .fixes import with_access
 from .formats import FORMATS, lacks_else
@@ -211,7 +212,14 @@ class BodyChecker:
         elif end.name != terminator:
             self.error(end, f"this block ends in {terminator}, not {end.name}")
         elif len(end.operands) != len(types):
-            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted")
+            error = self.error(
+                end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted"
+            )
+            if not types and owner is not None and owner.name in ("for", "while"):
+                error.help = (
+                    with_iter(owner.loc, end.operands)
+                    or f"leave {end.name} out: this {owner.name} carries no values"
+                )
         else:
             for value, dtype in zip(end.operands, types, strict=True):
                 if value.type is not dtype and not self.poisoned(value.type, dtype):
@@ -234,7 +242,17 @@ class BodyChecker:
                 return "a function cannot touch buffers"
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
-            self.unknown_name(op, message, name, self.buffers, self.owner)
+            is_said = message in self.unknown
+            known = [
+                n
+                for n, b in self.buffers.items()
+                if not (writes and b.access is AccessMode.READ)
+                and not (reads and b.access is AccessMode.WRITE)
+            ]
+            self.unknown_name(op, message, name, known, self.owner)
+            error = self.unknown.get(message)
+            if error is not None and not is_said:
+                error.help = self.declaration(op, name, known, reads, writes)
             return None
         if buffer.is_cluster and op.name not in ("load", "store"):
             return f"works on storage and workgroup memory; cluster memory, such as @{name}, is loaded and stored"
@@ -247,6 +265,22 @@ class BodyChecker:
             if buffer.access is AccessMode.READ and not self.holes.is_invalid(buffer):
                 self.wrong_access(op, buffer, "written", "read-only")
         return None
+
+    def declaration(self, op: Op, name: str, known: Sequence[str], reads: bool, writes: bool) -> str:
+        """Advice about a buffer of an access that is not declared: those that it may be, and the line that declares it."""
+        assert isinstance(self.owner, Program)
+        values = op.operands[:1] if op.name == "store" else op.results
+        dtype = values[0].type if values and values[0].type is not UNKNOWN else DataType.F32
+        access = "read_write" if reads and writes else "write" if writes else "read"
+        flags = " live_in live_out" if access == "read_write" else ""
+        binding = len([b for b in self.buffers.values() if not b.is_on_chip])
+        shape = ", ".join("?" * max(1, len(op.indices)))
+        line = f"buffer @{name} : {dtype.element}[{shape}] {access} binding({binding}){flags}"
+        return (
+            f"write {' or '.join(f'@{other}' for other in known[:3])}, or declare it: {line}"
+            if known
+            else f"declare it: {line}"
+        )
 
     def dimension(self, op: Op) -> str | None:
         """Check that a `len` names a dimension of its buffer, where that has several."""

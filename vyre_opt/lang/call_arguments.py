@@ -105,7 +105,7 @@ def _keyword_help(
     if close:
         return close
     if word == "dtype" and node.args and (dtype := type_meant(t.static(keyword.value, "a type"))):
-        first = {node.args[0]: f"{dtype}({t.source.text(node.args[0])})"}
+        first: dict[ast.AST, str] = {node.args[0]: f"{dtype}({t.source.text(node.args[0])})"}
         return f"write {_without(t, node, [keyword], first)}"
     return f"leave it out: write {_without(t, node, [keyword])}" if word else None
 

@@ -11,6 +11,7 @@ from ..execution.arguments import in_order, some_by_name
 from ..ir.caller import caller_location
 from ..ir.ignored_axes import ignored_axes
 from ..ir.program import MAX_LANES, Dim3, Module, Program
+from ..ir.swapped_axes import swapped_axes
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
@@ -226,8 +227,15 @@ class Kernel(TranslatedFunction):
             raise needs_grid(self.function, self.workgroup[0])
         return self[self.grid]
 
-    def _warn(self, grid: Any) -> None:
-        give_warnings([*ignored_axes(self._item, self._checked(grid), caller_location())])
+    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
+        extents, loc = self._checked(grid), caller_location()
+        buffers = [buffer.name for buffer in self._item.bound_buffers]
+        shapes = {
+            name: tuple(getattr(array, "shape", ())) for name, array in zip(buffers, arrays, strict=True)
+        }
+        give_warnings(
+            [*ignored_axes(self._item, extents, loc), *swapped_axes(self._item, extents, shapes, loc)]
+        )
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:

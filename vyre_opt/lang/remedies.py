@@ -82,8 +82,9 @@ def refuse_ellipsis(t: Expressions, index: ast.expr) -> None:
 
 def free_name(t: Expressions, *wanted: str) -> str:
     """The first of some names, then of others, that the function does not use."""
-    used = {each.id for each in ast.walk(t.source.tree) if isinstance(each, ast.Name)} | t.env.keys()
-    return next(name for name in (*wanted, *"ijklmnpq", "index", "at") if name not in used)
+    used = {*t.env, *(each.id for each in ast.walk(t.source.tree) if isinstance(each, ast.Name))}
+    names: list[str] = [*wanted, *"ijklmnpq", "index", "at"]
+    return next(name for name in names if name not in used)
 
 
 _REDUCTIONS = {

@@ -316,12 +316,7 @@ def _of_loaded(t: Expressions, node: ast.expr) -> str | None:
             continue
         value = t.env.get(getattr(each.value, "id", ""))
         loaded = value.owner if isinstance(value, Value) and isinstance(value.owner, Op) else None
-        if (
-            loaded is None
-            or loaded.name != "slice_load"
-            or loaded.loc is None
-            or slice_type(type_of(value)).extents != (None,)
-        ):  # type: ignore[arg-type, union-attr]
+        if loaded is None or loaded.name != "slice_load" or loaded.loc is None:
             continue
         row = next(
             (
