@@ -14,6 +14,7 @@ from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .types import UNKNOWN, DataType
+from .undeclared import declaration_help
 
 _BY_TYPES = ("binary", "compare")
 """Formats of two operands whose rule looks at types only."""
@@ -243,16 +244,12 @@ class BodyChecker:
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
             is_said = message in self.unknown
-            known = [
-                n
-                for n, b in self.buffers.items()
-                if not (writes and b.access is AccessMode.READ)
-                and not (reads and b.access is AccessMode.WRITE)
-            ]
-            self.unknown_name(op, message, name, known, self.owner)
+            self.unknown_name(op, message, name, self.buffers, self.owner)
             error = self.unknown.get(message)
             if error is not None and not is_said:
-                error.help = self.declaration(op, name, known, reads, writes)
+                values = op.operands[:1] if op.name == "store" else op.results
+                dtype = values[0].type if values else None
+                error.help = declaration_help(op.definition, name, self.buffers, dtype, len(op.indices))
             return None
         if buffer.is_cluster and op.name not in ("load", "store"):
             return f"works on storage and workgroup memory; cluster memory, such as @{name}, is loaded and stored"
@@ -265,22 +262,6 @@ class BodyChecker:
             if buffer.access is AccessMode.READ and not self.holes.is_invalid(buffer):
                 self.wrong_access(op, buffer, "written", "read-only")
         return None
-
-    def declaration(self, op: Op, name: str, known: Sequence[str], reads: bool, writes: bool) -> str:
-        """Advice about a buffer of an access that is not declared: those that it may be, and the line that declares it."""
-        assert isinstance(self.owner, Program)
-        values = op.operands[:1] if op.name == "store" else op.results
-        dtype = values[0].type if values and values[0].type is not UNKNOWN else DataType.F32
-        access = "read_write" if reads and writes else "write" if writes else "read"
-        flags = " live_in live_out" if access == "read_write" else ""
-        binding = len([b for b in self.buffers.values() if not b.is_on_chip])
-        shape = ", ".join("?" * max(1, len(op.indices)))
-        line = f"buffer @{name} : {dtype.element}[{shape}] {access} binding({binding}){flags}"
-        return (
-            f"write {' or '.join(f'@{other}' for other in known[:3])}, or declare it: {line}"
-            if known
-            else f"declare it: {line}"
-        )
 
     def dimension(self, op: Op) -> str | None:
         """Check that a `len` names a dimension of its buffer, where that has several."""
