@@ -48,7 +48,18 @@ def _bound(
         unknown = [name for name in kwargs if name not in parameters]  # rather than what they leave missing
         message = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
         wrong = CallTypeError(f"{function.__name__}(): {message}")
-        wrong.add_note(f"help: it is {function.__name__}({', '.join(parameters)})")
+        help = f"it is {function.__name__}({', '.join(parameters)})"
+        missing = [*parameters][len(args) :]
+        missing = [
+            name
+            for name in missing
+            if name not in kwargs and parameters[name].default is inspect.Parameter.empty
+        ]
+        if len(unknown) == 1 and len(missing) == 1:
+            help = f"write {missing[0]}= for {unknown[0]}=; {help}"
+        elif not unknown and len(missing) == 1 and "Write[" in str(function.__annotations__.get(missing[0])):
+            help += f"; pass an array for {missing[0]}, which it writes, such as {missing[0]}=np.zeros_like({next(iter(parameters))})"
+        wrong.add_note(f"help: {help}")
         raise wrong from None
 
 

@@ -11,7 +11,7 @@ behind a comparison of an id with a bound, `lt %i, %n`.  A store of one value by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
@@ -19,7 +19,7 @@ from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
 
-__all__ = ["racing_launches", "racing_stores"]
+__all__ = ["racing_launches", "racing_stores", "unordered_reads"]
 
 _UPDATES = {
     "add": "atomic_add",
@@ -35,10 +35,12 @@ _UPDATES = {
 def racing_stores(program: Program) -> Iterator[Diagnostic]:
     """The warnings of stores that race within a workgroup."""
     stores = [op for op in program.walk() if op.name == "store"]
-    if program.lanes == 1 or not any(all(map(_may_be_alike, op.indices)) for op in stores):
+    if program.lanes == 1 or not any(all(map(_may_be_alike, op.indices)) or _counts(op) for op in stores):
         return
     uniformity = Uniformity(program)
     for op in _repeated(program.body, uniformity, Level.WORKGROUP):
+        if _counts(op):
+            yield _warning(program, op, "several invocations may")
         if _races(op, uniformity, Level.WORKGROUP):
             yield _warning(program, op, f"all {program.lanes} invocations of a workgroup")
 
@@ -99,6 +101,29 @@ def _is_bound(condition: Value, holds: bool) -> bool:
         and first.name in ("global_id", "local_id")
         and not (isinstance(known, int) and known < 2)
     )
+
+
+def _counts(op: Op) -> bool:
+    """Whether a store adds a constant to an element whose index is read from memory: a histogram, whose elements several may add to."""
+    update = _updated(op)
+    if update is None or constant_value(update[1]) is None:
+        return False
+    origins = [each for index in op.indices for each in _origins(index)]
+    loads = [each for each in origins if each.name == "load"]
+    ids = [index for index in op.indices if _asks_directly(index)]
+    return bool(loads) and not ids
+
+
+def _asks_directly(value: Value) -> bool:
+    """Whether a value is computed from an id, but for what it loads at one."""
+    pending = [value]
+    while pending:
+        op = pending.pop().owner
+        if isinstance(op, Op) and op.name != "load":
+            if op.definition.format == "id" or op.name in ("lane_id", "subgroup_id"):
+                return True
+            pending += op.operands
+    return False
 
 
 def _races(op: Op, uniformity: Uniformity, group: Level) -> bool:
@@ -181,6 +206,86 @@ def _warning(program: Program, op: Op, who: str) -> Diagnostic:
     else:
         help = f"write {source.replace(element, own, 1)}, an element of each one's own"
     message = f"{who} store to {element}, each its own value: this is a race, and one of them stays"
+    if who.endswith(" may"):
+        message = f"{who} add to {element} at once, where they read the same index: this is a race, and one of the sums stays"
     return Diagnostic("warning", message, op.loc, help=help).note(
         f"{program.name} is declared here", program.loc
     )
+
+
+# --- workgroup memory that others write, without a barrier between
+
+
+def unordered_reads(program: Program) -> Iterator[Diagnostic]:
+    """The warning of the first load of workgroup memory that surely reads what another invocation stores, with no barrier between them.
+
+    Told are stores and loads at the top of a program, at indices that are computed from local_id along x and constants.
+    """
+    if (
+        program.lanes == 1
+        or program.lanes != program.workgroup[0]
+        or not any(b.is_on_chip for b in program.buffers.values())
+    ):
+        return
+    stored: dict[str, tuple[Op, list[tuple[int, ...]]]] = {}
+    for op in program.body.ops:
+        buffer = program.buffers.get(op.attrs.get("buffer", ""))
+        if "scope" in op.attrs or op.regions or "sync" in op.definition.effects:
+            stored.clear()
+        elif buffer is not None and buffer.is_on_chip and op.name in ("load", "store"):
+            places = _places(program, op)
+            if places is None:
+                stored.pop(buffer.name, None)
+            elif op.name == "store":
+                stored[buffer.name] = op, places
+            elif buffer.name in stored:
+                store, written = stored[buffer.name]
+                own = {place: lane for lane, place in enumerate(written)}
+                if any(own.get(place, lane) != lane for lane, place in enumerate(places)):
+                    yield _unordered(program, op, store)
+                    return
+
+
+def _places(program: Program, op: Op) -> list[tuple[int, ...]] | None:
+    """The elements that an op accesses, of each invocation of a workgroup; None where they are not known."""
+    known: dict[Value, list[int] | None] = {}
+    columns = [_by_lane(index, program.workgroup[0], known) for index in op.indices]
+    if any(column is None for column in columns):
+        return None
+    return list(zip(*[column for column in columns if column is not None], strict=True))
+
+
+_BY_LANE: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "xor": lambda a, b: a ^ b, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b, "shl": lambda a, b: a << (b & 31), "shr": lambda a, b: a >> (b & 31), "div": lambda a, b: a // b if b else a, "rem": lambda a, b: a % b if b else 0,
+}  # fmt: skip
+
+
+def _by_lane(value: Value, lanes: int, known: dict[Value, list[int] | None]) -> list[int] | None:
+    """An unsigned number of each invocation; None where it is not computed from its local_id."""
+    if value in known:
+        return known[value]
+    op, column = value.owner, None
+    constant = constant_value(value)
+    if isinstance(constant, int):
+        column = [constant] * lanes
+    elif isinstance(op, Op) and op.name == "local_id" and value.type.is_int:
+        column = list(range(lanes)) if op.attrs["axis"] == "x" else [0] * lanes
+    elif isinstance(op, Op) and op.name in _BY_LANE and str(value.type) == "u32":
+        operands = [_by_lane(operand, lanes, known) for operand in op.operands]
+        if None not in operands:
+            a, b = operands
+            column = [_BY_LANE[op.name](x, y) & 0xFFFFFFFF for x, y in zip(a or (), b or (), strict=True)]
+    known[value] = column
+    return column
+
+
+def _unordered(program: Program, op: Op, store: Op) -> Diagnostic:
+    spelling = spelling_at(op.loc)
+    name = spelling.buffer(op.attrs["buffer"])
+    message = f"this reads elements of {name} that other invocations store, and nothing orders the two"
+    line = "" if op.loc is None else f" before line {op.loc.line}"
+    warning = Diagnostic(
+        "warning", message, op.loc, help=f"put {spelling.barrier('workgroup')}{line}, behind the store"
+    )
+    return warning.note("the store is here", store.loc)

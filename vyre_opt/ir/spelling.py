@@ -21,7 +21,7 @@ class Spelling:
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
     with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, names of its indices and its value, type and
     text.  `element`: one of a buffer, of names of indices.  `target`: the element that the text of a store names, "" where it says none.
-    `lanes`: so many invocations of a workgroup, in a program's head."""
+    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `lanes`: so many invocations of a workgroup, in a program's head."""
 
     name: str
     copy_wait: str
@@ -43,6 +43,7 @@ class Spelling:
     element: Callable[[str, Sequence[str]], str]
     target: Callable[[str], str]
     lanes: Callable[[int], str]
+    guard: Callable[[str, str, str, str, str, int], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -72,6 +73,11 @@ VYRE = Spelling(
     element=lambda buffer, indices: _in_text(buffer, indices),
     target=lambda source: "",
     lanes=lambda count: f"workgroup({count})",
+    guard=lambda text, buffer, index, below, length, dimension: (
+        ""
+        if below or not length.startswith("len ")
+        else f": write %extent = {length}, %inside = lt %{index}, %extent : u32, and if %inside {{ before it, }} behind it"
+    ),
 )
 
 
@@ -87,6 +93,23 @@ def _target_in_python(source: str) -> ast.Subscript | None:
         return None
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     return targets[0] if isinstance(targets[0], ast.Subscript) else None
+
+
+def _guard_in_python(source: str, buffer: str, below: str, length: str, dimension: int) -> str:
+    """`: write if i < len(x): before it` for the text `x[i]`; "" for one whose index is not written there."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == buffer:
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if dimension >= len(parts) or isinstance(parts[dimension], ast.Slice):
+                return ""
+            part = parts[dimension]
+            index = ast.get_source_segment(source, part)
+            return f": write if {below}{index} < {length}: before it"
+    return ""
 
 
 def _update_in_python(op: str, source: str) -> str:
@@ -131,4 +154,7 @@ PYTHON = Spelling(
     element=lambda buffer, indices: f"{buffer}[{', '.join(indices)}]",
     target=lambda source: ast.unparse(target) if (target := _target_in_python(source)) is not None else "",
     lanes=lambda count: f"@vyre.program(workgroup={count})",
+    guard=lambda text, buffer, index, below, length, dimension: _guard_in_python(
+        text, buffer, below, length, dimension
+    ),
 )

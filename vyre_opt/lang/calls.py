@@ -21,7 +21,7 @@ from .call_arguments import KEYWORDS, array_of, into, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
-from .foreign_words import dotted_name, foreign_help
+from .foreign_words import dotted_name, foreign_help, type_meant
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
@@ -544,6 +544,8 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             )
         if len(node.args) < 2 or node.keywords:
             help = f"write vyre.{op} for that of a slice, x[r, :], and a loop for {op} of an array"
+            if len(node.args) == 1 and not node.keywords and rank_of(t, node.args[0]) != 0:
+                help = f"write vyre.{op}({_row_text(t, node.args[0])})"
             raise Unsupported(node, f"{op} takes two or more values", help)
         bindings = [t.expression(argument) for argument in node.args]
         constants = [b for b in bindings if isinstance(b, Static)]
@@ -630,6 +632,14 @@ def _advise(message: str, help: str) -> Handler:
             assert isinstance(function, Static)
             return t.computed(node, function.value, *constants)
         written = ", ".join(map(t.source.text, node.args))
+        reduction = re.match(r"write vyre\.(sum|any|all) ", help)
+        if (
+            reduction
+            and len(node.args) == 1
+            and isinstance(node.args[0], (ast.Name, ast.Subscript))
+            and rank_of(t, node.args[0]) != 0
+        ):
+            raise Unsupported(node, message, f"write vyre.{reduction[1]}({_row_text(t, node.args[0])})")
         raise Unsupported(node, message, help.replace("(x)", f"({written})") if written else help)
 
     return handle
@@ -685,6 +695,15 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
     if form == "block @ block":
         product = product_text(t, node.args)
         return f"write {product}" if product and not keywords else help
+    if (atomic := _atomic_on(t, node, form)) is not None:
+        return f"write {atomic}"
+    if form.startswith(("tile = vyre.shared(", "mine = vyre.local(")):
+        size = written[0]
+        dtype = next(
+            (type_name(t, k.value) for k in node.keywords if k.arg in ("dtype", "type")),
+            type_name(t, node.args[1]) if len(written) > 1 else "f32",
+        )
+        return f"write {form.partition(' = ')[2].partition('(')[0]}({dtype}, {size})"
     if form == "vyre.arange(64)" and len(written) <= 2:
         return (
             f"write vyre.arange({', '.join(written[1:] if written[0] == '0' and written[1:] else written)})"
@@ -717,6 +736,30 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
     return f"write {form}{behind}{more}"
 
 
+def type_name(t: Expressions, node: ast.expr) -> str:
+    """The type that an expression names, here or in another library; f32 for one that is unknown."""
+    try:
+        return type_meant(t.static(node, "a type")) or "f32"
+    except Unsupported:
+        return (foreign_help(dotted_name(node)) or "write f32").removeprefix("write ").partition(";")[0]
+
+
+def _atomic_on(t: Expressions, node: ast.Call, form: str) -> str | None:
+    """An atomic of another language with the arguments of this call: atomicAdd(h[i], 1), cuda.atomic.add(h, i, 1)."""
+    name = re.match(r"vyre\.(atomic_\w+)\(", form)
+    if name is None or node.keywords or not node.args:
+        return None
+    first, *rest = node.args
+    operands = 2 if name[1] == "atomic_compare_exchange" else 1
+    if isinstance(first, ast.Subscript) and len(rest) == operands:
+        index = t.source.text(first.slice)
+        index = f"({index})" if isinstance(first.slice, ast.Tuple) else index
+        return f"vyre.{name[1]}({', '.join([t.source.text(first.value), index, *map(t.source.text, rest)])})"
+    if isinstance(first, ast.Name) and len(rest) == operands + 1:
+        return f"vyre.{name[1]}({', '.join(map(t.source.text, node.args))})"
+    return None
+
+
 def _row_text(t: Expressions, node: ast.expr) -> str:
     """The text of an argument that is a row; of a whole array of one dimension, all of its elements."""
     view = t.env.get(getattr(node, "id", ""))
@@ -747,8 +790,9 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             )
         if callable(function) and hasattr(function, "__code__"):
             help = foreign_help(name) if "." in name else None
+            defined = f"write @vyre.func above def {name}" if "." not in name else f"put @vyre.func on {name}"
             raise Unsupported(
-                node, f"{name} is a function of plain Python", help or f"put @vyre.func on {name}"
+                node, f"{name} is a function of plain Python", _with_arguments(t, node, help) or defined
             )
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
             raise Unsupported(node, f"{name} is of NumPy", _with_arguments(t, node, foreign_help(name)))
@@ -768,5 +812,6 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
         help = f"write for i in range(len({array})): v = {array}[i]"
         raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
     if node.keywords or len(constants) < len(bindings):
-        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", foreign_help(name))
+        message = f"{name} computes in Python, before the kernel runs"
+        raise Unsupported(node, message, _with_arguments(t, node, foreign_help(name)))
     return t.computed(node, function, *constants)

@@ -39,7 +39,7 @@ from .remedies import corrected, refuse_ellipsis, statement_of, widened, with_in
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
-__all__ = ["Expressions", "number_of_indices", "size_of"]
+__all__ = ["CONDITION_OF_SLICE", "Expressions", "number_of_indices", "of_whole_product", "size_of"]
 
 _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
     # the operator, its op, and what it does to Python's numbers
@@ -73,6 +73,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
 _LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
 """Names that shaders have for lanes of a vector."""
+CONDITION_OF_SLICE = "a condition is one bool, not one for each element"
 _NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
@@ -350,6 +351,11 @@ class Expressions:
         )
         raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)
 
+    def visit_namedexpr(self, node: ast.NamedExpr) -> Binding:
+        message, _ = EXPRESSIONS[ast.NamedExpr]
+        name, value = self.source.text(node.target), self.source.text(node.value)
+        raise Unsupported(node, message, f"write {name} = {value} in a line before, and {name} here")
+
     def visit_tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
 
@@ -381,11 +387,7 @@ class Expressions:
         if type(kind) not in _BINARY:
             help = "write the loop over the products, or vyre.matrix_mul_add(a, b, c) of matrices"
             if isinstance(a, BufferView) and isinstance(b, BufferView):
-                of_a, of_b = self.source.text(a_node), self.source.text(b_node)
-                help = (
-                    f"write a loop over blocks, total += {of_a}[i:i+64, k:k+32] @ {of_b}[k:k+32, j:j+64], or call "
-                    f"vyre_opt.kernels.matmul({of_a}, {of_b})"
-                )
+                help = of_whole_product(self, node, a_node, b_node)
             raise Unsupported(node, "matrix products are loops here", help)
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
@@ -519,6 +521,11 @@ class Expressions:
 
     def _integer_division(self, node: ast.expr, dtype: DataType) -> Unsupported:
         help = "write // for the quotient rounded down, or convert both to a float: f32(...)"
+        if isinstance(node, ast.BinOp):
+            a, b = map(self.source.text, (node.left, node.right))
+            help = (
+                f"write {a} // {b} for the quotient rounded down, f32({a}) / f32({b}) for one with a fraction"
+            )
         return Unsupported(node, f"/ of integers ({dtype}) is no integer", help)
 
     def _power(self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr) -> Binding:
@@ -709,7 +716,12 @@ class Expressions:
         return self.emitter.op("if", (first,), (DataType.BOOL,), regions=blocks).results[0]
 
     def visit_ifexp(self, node: ast.IfExp) -> Binding:
-        condition = self.condition(node.test)
+        try:
+            condition = self.condition(node.test)
+        except Unsupported as error:
+            if error.message == CONDITION_OF_SLICE and error.node is node.test:
+                error.help = f"write vyre.where({', '.join(map(self.source.text, (node.test, node.body, node.orelse)))})"
+            raise
         if isinstance(condition, Static):
             return self.expression(node.body if condition.value else node.orelse)
         blocks, bindings = (Block(), Block()), []
@@ -922,7 +934,8 @@ class Expressions:
             ):
                 first = ", ".join([self.source.text(part) for part in nodes])
                 rest = ", :" * (buffer.dimensions - len(bindings))
-                help = f"an element is {element_text(buffer)}, in an atomic ({', '.join('ijk'[: buffer.dimensions])}); a row is {buffer.name}[{first}{rest}]"
+                others = ", ".join("ijk"[len(bindings) : buffer.dimensions])
+                help = f"an element is {buffer.name}[{first}, {others}], in an atomic ({first}, {others}); a row is {buffer.name}[{first}{rest}]"
             if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
                 help += f", or declare {declaration_text(buffer, len(bindings))}"
             raise Unsupported(node, f"{takes}, not {number_of_indices(len(bindings), with_noun=False)}", help)
@@ -1019,6 +1032,19 @@ class Expressions:
         except TypeNameError as error:
             raise Unsupported(node, str(error)) from None
         return BufferView(view.buffer, lanes)
+
+
+def of_whole_product(t: Expressions, node: ast.expr, a: ast.expr, b: ast.expr) -> str:
+    """Remedy for a product of two whole arrays."""
+    of_a, of_b = (t.source.text(each.value if isinstance(each, ast.Subscript) else each) for each in (a, b))
+    statement = statement_of(t.source, node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    out = target.value if isinstance(target, ast.Subscript) else None
+    into = f", out={out.id}" if isinstance(out, ast.Name) else ""
+    return (
+        f"call vyre_opt.kernels.matmul({of_a}, {of_b}{into}) in the place of the kernel; in one, a workgroup adds up a block of "
+        f"the product, in a loop over k: total += {of_a}.filled(0)[i : i + 32, k : k + 32] @ {of_b}.filled(0)[k : k + 32, j : j + 32]"
+    )
 
 
 def _of_elements(t: Expressions, node: ast.AST) -> str | None:

@@ -92,8 +92,18 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
     x, y, z = (*dims, 1, 1)[:3]
     if what == "workgroup" and (x * y * z > MAX_LANES or z > MAX_WORKGROUP[2]):
         has = f"at most {MAX_LANES} invocations, and {MAX_WORKGROUP[2]} along z"
-        raise CallValueError(f"a workgroup has {has}, not {extents!r}: use a smaller one and a larger grid")
+        raise CallValueError(
+            f"a workgroup has {has}, not {extents!r}: write workgroup={_smaller(x, y, z)}, over a larger grid"
+        )
     return x, y, z
+
+
+def _smaller(x: int, y: int, z: int) -> int | tuple[int, ...]:
+    """The largest workgroup that is allowed and no longer along any axis."""
+    z = min(z, MAX_WORKGROUP[2], MAX_LANES)
+    y = min(y, MAX_LANES // z)
+    x = min(x, MAX_LANES // (z * y))
+    return x if (y, z) == (1, 1) else (x, y) if z == 1 else (x, y, z)
 
 
 def _workgroups(number: int) -> int:
@@ -202,10 +212,11 @@ class Kernel(TranslatedFunction):
         try:
             return check_grid(program, grid)
         except BadInputs as error:
-            name, lanes = self.function.__name__, self.workgroup[0]
-            error.add_note(
-                f"help: write one to three whole numbers, such as {name}[vyre.ceil_div(n, {lanes})](...)"
-            )
+            name, count = self.function.__name__, _count_written(self.function)
+            help = f"write one to three whole numbers, such as {name}[vyre.ceil_div({count}, {self.workgroup[0]})](...)"
+            if isinstance(grid, float) and grid.is_integer():
+                help = f"write {name}[{int(grid)}](...), and // for a quotient"
+            error.add_note(f"help: {help}")
             raise
 
     @public
@@ -305,21 +316,26 @@ class Kernel(TranslatedFunction):
         from .python_source import Unsupported
 
         name = self.function.__name__
+        written = ", ".join(map(t.source.text, node.args))
         raise Unsupported(
             node,
             f"{name} is a program, and a program calls none",
-            f"put @vyre.func on {name}, or launch both in a function with @vyre.pipeline",
+            f"write @vyre.func in the place of @vyre.program above {name}, and {name}({written}) here; or launch both in a function with @vyre.pipeline",
         )
 
 
 def needs_grid(function: Callable[..., Any], lanes: int) -> CallTypeError:
     """The error of a call without brackets: the example has one invocation for each element that the function writes."""
-    name = function.__name__
-    written = [each for each, kind in function.__annotations__.items() if "Write[" in str(kind)]
-    count = f"len({written[-1]})" if written else "n"
+    name, count = function.__name__, _count_written(function)
     return CallTypeError(
         f"say how many workgroups run: {name}[grid](...), such as {name}[vyre.ceil_div({count}, {lanes})](...)"
     )
+
+
+def _count_written(function: Callable[..., Any]) -> str:
+    """Text of the number of elements that a function writes."""
+    written = [each for each, kind in function.__annotations__.items() if "Write[" in str(kind)]
+    return f"len({written[-1]})" if written else "n"
 
 
 class ConfiguredKernel:

@@ -43,7 +43,7 @@ from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name, untyped
 from .scalars import scalar_type
-from .unsupported import STATEMENTS, surely_unsupported
+from .unsupported import STATEMENTS, surely_unsupported, unsupported
 
 __all__ = ["check_decorated_pipeline", "translate_pipeline"]
 
@@ -120,7 +120,7 @@ def check_decorated_pipeline(function: Callable[..., Any]) -> None:
     if not any(isinstance(each, str) for each in function.__annotations__.values()):
         t.declare_arguments()
     for statement in surely_unsupported(source.tree.body):
-        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+        t.report(unsupported(source, statement))
     if builder.diagnostics:
         raise DiagnosticError(builder.diagnostics)
 

@@ -9,6 +9,7 @@ def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgro
 from __future__ import annotations
 
 import ast
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -36,7 +37,7 @@ from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
 from .types import Array
-from .unsupported import STATEMENTS, TOO_DEEP, surely_unsupported
+from .unsupported import TOO_DEEP, surely_unsupported, unsupported
 
 __all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "check_decorated", "translate_program"]
 
@@ -122,6 +123,13 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.If) or cause is None or source.location(node).start != cause.start:
             continue
+        if source.location(node).start <= error.loc.start < source.location(node).end and not node.orelse:
+            what, test = (
+                source.source.text[error.loc.start : error.loc.end].partition("(")[0],
+                source.text(node.test),
+            )
+            error.help = f"end the if before {what}, and write if {test}: again behind it, for what follows"
+            return
         returns = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Return)]
         if returns and error.loc.start >= source.location(node).end:
             held = source.opposite(node.test) or f"not ({source.text(node.test)})"
@@ -204,7 +212,7 @@ def check_decorated(function: Callable[..., Any], has_types: bool = True) -> Non
             except Unsupported as error:
                 t.report(error)
     for statement in surely_unsupported(source.tree.body):
-        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+        t.report(unsupported(source, statement))
     if diagnostics:
         raise DiagnosticError(diagnostics)
 
@@ -305,6 +313,13 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         help = foreign_help(shown) or (
             "write f32 for a number, Read[f32] for an array of one dimension, Read[f32[:, :]] for one of two"
         )
+        if "Read[f32]" in help and annotation not in (int, float):  # an array of another library
+            used = _type_for(t, argument)
+            help = (
+                used
+                if used.startswith((f"write {name}: R", f"write {name}: W"))
+                else f"write {name}: Read[f32]"
+            )
         if isinstance(annotation, type) and issubclass(annotation, Array):
             help = (
                 f"write {shown}[f32], with the type of its elements, or {shown}[f32[:, :]] for two dimensions"
@@ -318,10 +333,13 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         elif any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
-            help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
+            used = re.search(r"\b(ReadWrite|Read|Write)\[", _type_for(t, argument))
+            help = f"write {used[1] if used else 'Read'}[{shown}]"
         elif array_of := next((a for a in typing.get_args(annotation) if array_type(a) is not None), None):
             name_of = getattr(array_of, "__origin__", Array).__name__
             help = f"every argument is passed: write {name_of}[f32] alone, and another kernel for calls without it"
+        elif typing.get_origin(annotation) in (list, tuple, dict, set):
+            help = f"{_type_for(t, argument)}; pass np.array(...)"
         elif elements := typing.get_args(annotation):
             named = getattr(elements[0], "__forward_arg__", getattr(elements[0], "__name__", ""))
             help = {"int": "write i32", "float": "write f32"}.get(named) or foreign_help(named) or help

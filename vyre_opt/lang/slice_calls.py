@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ..ir.ops import OPS
-from ..ir.program import Value
+from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
 from .bindings import Binding, BufferView, Static
 from .call_arguments import by_name
@@ -36,7 +36,7 @@ def _slice_of(t: Expressions, node: ast.expr, call: ast.Call) -> tuple[Value, Da
             message = f"{t.source.text(call.func)} is of a slice, which a whole workgroup has, and this says what each invocation does"
             raise Unsupported(call, message, loop)
         text, rows = t.source.text(node), binding.buffer.dimensions - 1
-        row = f"{text}[{', '.join([*'ij'[:rows], ':'])}]"
+        row = f"{text}[{', '.join([*_rows(t, rows), ':'])}]"
         raise Unsupported(node, f"{text} is a whole array, and this is of a row", f"write {row}")
     value = t.as_value(binding, node)
     dtype = slice_type(type_of(value))
@@ -47,6 +47,16 @@ def _slice_of(t: Expressions, node: ast.expr, call: ast.Call) -> tuple[Value, Da
             "x[r, :] is one of an array x",
         )
     return value, dtype
+
+
+def _rows(t: Expressions, count: int) -> list[str]:
+    """Indices of a row of a whole array: the workgroup's where there is a name for it, else all rows, of two dimensions."""
+    named = [
+        n
+        for n, v in t.env.items()
+        if isinstance(v, Value) and isinstance(v.owner, Op) and v.owner.name == "workgroup_id"
+    ]
+    return named[:count] if len(named) >= count else [":"] * count
 
 
 def _axis_of(t: Expressions, given: dict[str, ast.expr], dtype: DataType) -> int | None:

@@ -19,7 +19,14 @@ from ..ir.types import DataType, TypeNameError
 from .array_types import element_text
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
-from .expressions import COMPARISONS, Expressions, number_of_indices, size_of
+from .expressions import (
+    COMPARISONS,
+    CONDITION_OF_SLICE,
+    Expressions,
+    number_of_indices,
+    of_whole_product,
+    size_of,
+)
 from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import FunctionSource, Unsupported
 from .remedies import corrected, free_name, refuse_ellipsis, statement_of
@@ -120,7 +127,7 @@ class SliceExpressions(Expressions):
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         if isinstance(binding, Value) and slice_type(type_of(binding)) is not None:
             help = f"write vyre.any({self.source.text(node)}), or vyre.select(c, a, b)"
-            raise Unsupported(node, CONDITION, help)
+            raise Unsupported(node, CONDITION_OF_SLICE, help)
         return super().as_condition(binding, node)
 
     def visit_boolop(self, node: ast.BoolOp) -> Binding:
@@ -141,7 +148,7 @@ class SliceExpressions(Expressions):
         try:
             yield
         except Unsupported as error:
-            if error.message == CONDITION and error.node in _conditions(node):
+            if error.message == CONDITION_OF_SLICE and error.node in _conditions(node):
                 error.help = f"write {_by_element(self.source, node)}"
             raise
 
@@ -381,9 +388,6 @@ def _is_made(t: Expressions, node: ast.expr) -> bool:
     )
 
 
-CONDITION = "a condition is one bool, not one for each element"
-
-
 def _conditions(node: ast.expr) -> list[ast.expr]:
     """The conditions that `and`, `or` and `not` join."""
     if isinstance(node, ast.BoolOp):
@@ -439,7 +443,9 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
             raise Unsupported(
                 node,
                 f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
-                _block_of(t, at, dtype, nodes),
+                of_whole_product(t, node, *nodes)
+                if _are_open_blocks(values)
+                else _block_of(t, at, dtype, nodes),
             )
         types.append(dtype)
     left, right = types
@@ -459,6 +465,11 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
     except TypeNameError as error:
         raise Unsupported(node, str(error), "give each workgroup a smaller block of the product") from None
     return t.emitter.value("slice_dot", values, result)
+
+
+def _are_open_blocks(values: Sequence[Value]) -> bool:
+    types = [slice_type(type_of(value)) for value in values]
+    return all(dtype is not None and dtype.extents == (None, None) for dtype in types)
 
 
 def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None, factors: Sequence[ast.expr]) -> str:
@@ -520,7 +531,7 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
         raise Unsupported(
             behind,
             "a slice is of the last dimensions of an array",
-            "lay the array out the other way, or write a loop over the elements",
+            _column(t, node, parts),
         )
     indices: list[Value] = []
     extents: list[int | None] = []
@@ -545,6 +556,24 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
         return indices, DataType.slice(extents, buffer.dtype)
     except TypeNameError as error:
         raise Unsupported(node, str(error)) from None
+
+
+def _column(t: Expressions, node: ast.Subscript, parts: Sequence[ast.expr]) -> str:
+    """Remedy for a slice of another dimension than the last ones: elements at indices, where they are read."""
+    array = t.source.text(node.value)
+    ranges = [part for part in parts if isinstance(part, ast.Slice)]
+    if (
+        len(ranges) != 1
+        or isinstance(node.ctx, ast.Store)
+        or ranges[0].step is not None
+        or ".filled(" in array
+    ):
+        return "lay the array out the other way, or write a loop over the elements"
+    begin, count = _span(t, ranges[0], f"{array}.shape[{parts.index(ranges[0])}]")
+    length = f"{array}.shape[{parts.index(ranges[0])}]"
+    count = count or (f"{length} - {begin}" if begin else length)
+    index = f"{begin + ' + ' * bool(begin)}vyre.arange({count})"
+    return f"write {array}[{', '.join(index if p is ranges[0] else t.source.text(p) for p in parts)}], the elements at these indices"
 
 
 def _with_step(t: Expressions, node: ast.Subscript, view: BufferView, part: ast.Slice) -> str:

@@ -56,7 +56,7 @@ from .flow import (
     returns,
     updated,
 )
-from .foreign_words import type_meant
+from .foreign_words import dotted_name, type_meant
 from .further_errors import further_errors
 from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS, Intrinsic
@@ -65,7 +65,7 @@ from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
 from .remedies import corrected, free_name, place_of
 from .scalars import scalar_type
-from .unsupported import LOOP_ELSE, STATEMENTS, TOO_DEEP
+from .unsupported import LOOP_ELSE, TOO_DEEP, unsupported
 
 __all__ = ["Statements"]
 
@@ -113,8 +113,7 @@ class Statements(slices.SliceExpressions):
         """Translate a statement, with the `rest` of its block if it may leave that; whether it did."""
         method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
         if method is None:
-            message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
-            raise Unsupported(node, message, help)
+            raise unsupported(self.source, node)
         self.emitter.loc = self.source.location(node)
         if isinstance(node, (ast.If, ast.For, ast.While)):
             self.emitter.heads.add(self.emitter.loc)
@@ -166,10 +165,37 @@ class Statements(slices.SliceExpressions):
         try:
             binding = self._assigned(node.targets, node.value)
         except Unsupported as error:
+            if (several := _ids_of_axes(node.value, error.help)) is not None:
+                error.help = several
+            if (
+                isinstance(node.value, ast.Lambda)
+                and error.node is node.value
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                arguments, body = ast.unparse(node.value.args), self.source.text(node.value.body)
+                error.help = f"write @vyre.func, and below it def {node.targets[0].id}({arguments}): return {body}, above the kernel"
+            if isinstance(error.node, ast.List):
+                error.help = self._local_for_list(node.targets[0], node.value) or error.help
             self._check_written(node.targets, error)
             raise
         for target in node.targets:
             self.assign(target, binding, node.value)
+
+    def _local_for_list(self, target: ast.expr, value: ast.expr) -> str | None:
+        """The remedy for a list that is assigned to a name: an array of the invocation's own, or a tuple; None for another value."""
+        if not isinstance(target, ast.Name):
+            return None
+        if isinstance(value, ast.List) and value.elts:
+            return f"write {target.id} = ({', '.join(map(self.source.text, value.elts))},), a tuple; an array whose elements change is vyre.local(f32, {len(value.elts)})"
+        if (
+            isinstance(value, ast.BinOp)
+            and isinstance(value.op, ast.Mult)
+            and isinstance(value.left, ast.List)
+        ):
+            first = value.left.elts[0] if value.left.elts else None
+            is_int = isinstance(first, ast.Constant) and type(first.value) is int
+            return f"write {target.id} = vyre.local({'i32' if is_int else 'f32'}, {self.source.text(value.right)})"
+        return f"write {target.id} = vyre.local(f32, 8), of so many elements, and {target.id}[k] = v where one is appended"
 
     def _check_written(self, targets: Sequence[ast.expr], error: Unsupported) -> None:
         """Report an element of an array that is only read, beside the error of the value that it would get."""
@@ -298,7 +324,9 @@ class Statements(slices.SliceExpressions):
             number = len(parts) if isinstance(parts, tuple) else 1
             count = "one value" if number == 1 else f"{number} values"
             help = (
-                f"write {number} names" if number > 1 else f"write {self.source.text(target.elts[0])} = ..."
+                f"write {number} names"
+                if number > 1
+                else f"write {self.source.text(target.elts[0])} = {self.source.text(node)}"
             )
             if isinstance(array := self.env.get(measured_name(node)), BufferView):
                 help = f"{array.buffer.name} has {number} dimension{'s' * (number > 1)}"
@@ -466,11 +494,24 @@ class Statements(slices.SliceExpressions):
                 raise Unsupported(node, "a function of kernels returns a value", "write return x")
             self.env[RESULT] = self.expression(node.value)
         elif node.value is not None:
-            raise Unsupported(
-                node, "a program returns nothing", "store the result in an array argument: y[i] = ..."
-            )
+            raise Unsupported(node, "a program returns nothing", self._stored_result(node.value))
         self.env[RETURN] = Static(True)
         return True
+
+    def _stored_result(self, node: ast.expr) -> str:
+        """The remedy for a value that a program returns: a store in the array that it writes, if there is only one."""
+        arrays = [each for each in self.env.values() if isinstance(each, BufferView)]
+        written = [each for each in arrays if each.buffer.access in (AccessMode.WRITE, AccessMode.READ_WRITE)]
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        if len(written) != len(parts) or any(
+            isinstance(part, ast.Constant) and part.value is None for part in parts
+        ):
+            return "store the result in an array argument: y[i] = ..."
+        stores = [
+            f"{place_of(self, view, part)} = {self.source.text(part)}"
+            for view, part in zip(written, parts, strict=True)
+        ]
+        return f"write {'; '.join(stores)}"
 
     def visit_break(self, node: ast.Break, rest: Sequence[ast.stmt]) -> bool:
         if BREAK not in self.env:
@@ -1077,3 +1118,19 @@ def _is_constant(part: Any) -> bool:
 def _plain_name(name: str) -> str:
     """A name for the text: flags have their word."""
     return text_name(name.strip("()"))
+
+
+def _ids_of_axes(node: ast.expr, help: str | None) -> str | None:
+    """The remedy for `cuda.grid(2)`, ids along as many axes; None for another call."""
+    number = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+    if (
+        not isinstance(number, ast.Constant)
+        or type(number.value) is not int
+        or number.value not in (2, 3)
+        or not isinstance(node, ast.Call)
+    ):
+        return None
+    if dotted_name(node.func).rpartition(".")[2] not in ("grid", "gridsize"):
+        return None
+    word = "global_id" if "global_id" in (help or "") else "global_size"
+    return f"write {', '.join(f'vyre.{word}({axis})' for axis in range(number.value))}"

@@ -768,7 +768,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("PyTorch", "leaky_relu", "max(a, 0.01 * a)"),
         ("PyTorch", "softplus", "vyre.log(1.0 + vyre.exp(a))"),
         ("PyTorch", "item tolist numpy cpu cuda detach", "x[i]", "what the host does with an array stands outside of the kernel"),
-        ("", "random rand_like uniform random_uniform xoroshiro128p_uniform_float32", "vyre.rand(42, i)", "a key, and a counter that no other invocation has"),
+        ("", "random rand randn rand_like uniform random_uniform xoroshiro128p_uniform_float32", "vyre.rand(42, i)", "a key, and a counter that no other invocation has"),
         # --- memory and others
         ("", "ptr pointer data_ptr addressof", "x[i]", "an array is indexed, and has no address"),
         ("CUDA", "atomicInc atomicDec", "vyre.atomic_add(n, i, 1)"),
