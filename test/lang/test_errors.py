@@ -738,7 +738,7 @@ def test_a_method_is_no_kernel(tmp_path: Path) -> None:
 def test_a_pipeline_has_no_grid(tmp_path: Path) -> None:
     pipeline = written_module(tmp_path, PIPELINE + "    copied[1](x, y)\n", "without_grid").pipeline
     with pytest.raises(
-        TypeError, match=r"pipeline is a pipeline, whose launches have their grids: call pipeline\(...\)"
+        TypeError, match=r"pipeline is a pipeline, whose launches have their grids: call pipeline\(x, y\)"
     ):
         pipeline[1]
 

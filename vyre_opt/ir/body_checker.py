@@ -13,6 +13,7 @@ from .lowered_ops import LOWERED_FORMATS, lowered_attrs
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
+from .rewrite import constant_value
 from .types import UNKNOWN, DataType
 from .undeclared import declaration_help
 
@@ -312,7 +313,12 @@ class BodyChecker:
         if buffer is None or self.holes.is_invalid(buffer) or len(op.indices) == buffer.dimensions:
             return None
         dimensions = _several(buffer.dimensions, "dimension")
-        return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
+        given = [
+            f"%{index.name}" if not index.is_unnamed_constant else str(constant_value(index))
+            for index in op.indices
+        ]
+        whole = [*given[: buffer.dimensions], *["0"] * (buffer.dimensions - len(given))]
+        return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given: write @{buffer.name}[{', '.join(whole)}]"
 
 
 OpRule = Callable[[BodyChecker, Op], Problem]
@@ -386,7 +392,7 @@ def _conversion(op: Op, value: Value) -> str | None:
         return None
     if op.operands[:1] == (value,) and op.name in ("if", "select", "assert", "condition") and is_number:
         zero = "0.0" if value.type.element.is_float else "0"
-        return f"compare it before, and use that: %c = ne {name}, {zero} : {value.type}"
+        return f"compare it before, and use that: {name}_set = ne {name}, {zero} : {value.type}"
     if value in op.indices and value.type.is_float:
         return f"convert it before: {name}_u32 = cast {name} : {value.type} -> u32"
     if op.definition.format not in _OF_ONE_TYPE:

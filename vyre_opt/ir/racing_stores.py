@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
+from .literals import show
 from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
@@ -187,9 +188,17 @@ def _identity(value: Value) -> object:
     return value if known is None else known
 
 
+def _shown(value: Value) -> str:
+    """A value of a text: its name, or the constant in its place."""
+    known = constant_value(value)
+    return (
+        show(known, value.type) if value.is_unnamed_constant and isinstance(known, int) else f"%{value.name}"
+    )
+
+
 def _warning(program: Program, op: Op, who: str) -> Diagnostic:
     spelling = spelling_at(op.loc)
-    buffer, indices = program.buffers[op.attrs["buffer"]], [index.name for index in op.indices]
+    buffer, indices = program.buffers[op.attrs["buffer"]], [*map(_shown, op.indices)]
     source = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
     element = spelling.target(source) or spelling.element(buffer.name, indices)
     update = _updated(op)
@@ -198,9 +207,13 @@ def _warning(program: Program, op: Op, who: str) -> Diagnostic:
     named = [
         each.result.name for each in program.walk() if each.name == word and not each.result.name.isdigit()
     ]
-    own = spelling.element(buffer.name, named[:1]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
+    own = (
+        spelling.element(buffer.name, [f"%{named[0]}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
+    )
     if update is not None and atomic is not None:
-        help = f"write {spelling.update(atomic, buffer.name, indices, update[1].name, buffer.dtype, source)}"
+        help = (
+            f"write {spelling.update(atomic, buffer.name, indices, _shown(update[1]), buffer.dtype, source)}"
+        )
     elif buffer.dimensions > 1 or (not named and spelling.name != "PYTHON"):
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
     else:

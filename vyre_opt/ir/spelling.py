@@ -19,9 +19,9 @@ class Spelling:
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
     `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
-    with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, names of its indices and its value, type and
-    text.  `element`: one of a buffer, of names of indices.  `target`: the element that the text of a store names, "" where it says none.
-    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `lanes`: so many invocations of a workgroup, in a program's head."""
+    with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
+    text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
+    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head."""
 
     name: str
     copy_wait: str
@@ -44,6 +44,7 @@ class Spelling:
     target: Callable[[str], str]
     lanes: Callable[[int], str]
     guard: Callable[[str, str, str, str, str, int], str]
+    blocks: Callable[[str, int], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -68,11 +69,12 @@ VYRE = Spelling(
     id=lambda op, axis: f"{op} {'xyz'[axis]}",
     atomic="such as atomic_add",
     update=lambda op, buffer, indices, value, dtype, source: (
-        f"{op} {_in_text(buffer, indices)}, %{value} : {dtype}"
+        f"{op} {_in_text(buffer, indices)}, {value} : {dtype}"
     ),
     element=lambda buffer, indices: _in_text(buffer, indices),
     target=lambda source: "",
     lanes=lambda count: f"workgroup({count})",
+    blocks=lambda name, lanes: f"ceil_div(len(@{name}), {lanes})",
     guard=lambda text, buffer, index, below, length, dimension: (
         ""
         if below or not length.startswith("len ")
@@ -82,7 +84,7 @@ VYRE = Spelling(
 
 
 def _in_text(buffer: str, indices: Sequence[str]) -> str:
-    return f"@{buffer}[{', '.join(f'%{index}' for index in indices)}]"
+    return f"@{buffer}[{', '.join(indices)}]"
 
 
 def _target_in_python(source: str) -> ast.Subscript | None:
@@ -151,9 +153,10 @@ PYTHON = Spelling(
     id=lambda op, axis: f"vyre.{op}({axis})",
     atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
     update=lambda op, buffer, indices, value, dtype, source: _update_in_python(op, source),
-    element=lambda buffer, indices: f"{buffer}[{', '.join(indices)}]",
+    element=lambda buffer, indices: f"{buffer}[{', '.join(index.removeprefix('%') for index in indices)}]",
     target=lambda source: ast.unparse(target) if (target := _target_in_python(source)) is not None else "",
     lanes=lambda count: f"@vyre.program(workgroup={count})",
+    blocks=lambda name, lanes: f"vyre.ceil_div(len({name}), {lanes})",
     guard=lambda text, buffer, index, below, length, dimension: _guard_in_python(
         text, buffer, below, length, dimension
     ),

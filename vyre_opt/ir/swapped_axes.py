@@ -15,7 +15,7 @@ from .grids import Extent
 from .ops import AXES
 from .program import Op, Program
 
-__all__ = ["swapped_axes"]
+__all__ = ["swapped_axes", "wrong_extent"]
 
 
 def swapped_axes(
@@ -47,6 +47,50 @@ def swapped_axes(
                     loc,
                 )
                 return
+
+
+def wrong_extent(
+    program: Program, grid: Sequence[Extent], shapes: Mapping[str, Sequence[int]], loc: Location | None
+) -> Iterator[Diagnostic]:
+    """The warning of a launch at `loc` that counts invocations where a grid counts workgroups, or is too small for the array whose
+    length the program compares its id with."""
+    extent, lanes = grid[0], program.workgroup[0]
+    if not isinstance(extent, int) or extent < 1 or any(e != 1 for e in (*grid[1:], *program.workgroup[1:])):
+        return
+    lengths = _compared_lengths(program)
+    for op in program.walk():
+        name = op.attrs.get("buffer", "")
+        if (
+            op.name != "store"
+            or name not in lengths
+            or len(shapes.get(name, ())) != 1
+            or _axis(op.indices[0].owner) != 0
+        ):
+            continue
+        count, spelling = shapes[name][0], spelling_at(op.loc)
+        needed = -(-count // lanes)
+        if extent == count and needed * 4 <= extent:
+            message = f"this launch has {extent} workgroups of {lanes} invocations for the {count} elements of {spelling.buffer(name)}: a grid counts workgroups"
+        elif extent * lanes < count:
+            message = f"this launch has {extent * lanes} invocations for the {count} elements of {spelling.buffer(name)}: the others stay as they are"
+        else:
+            return
+        help = f"write {spelling.grid(program.name, str(needed))}, {spelling.blocks(name, lanes)} workgroups"
+        yield Diagnostic("warning", message, loc, help=help).note("it is stored here", op.loc)
+        return
+
+
+def _compared_lengths(program: Program) -> set[str]:
+    """The buffers with whose lengths a program compares its global_id along x."""
+    found = set()
+    for op in program.walk():
+        if op.name in ("lt", "ge", "gt", "le"):
+            owners = [operand.owner for operand in op.operands]
+            if any(_axis(owner) == 0 for owner in owners):
+                found |= {
+                    owner.attrs["buffer"] for owner in owners if isinstance(owner, Op) and owner.name == "len"
+                }
+    return found
 
 
 def _axis(op: object) -> int | None:

@@ -711,6 +711,8 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
     rows = len(re.findall(r"(?<![\w.])row(?!\w)", form))
     if rows and len(written) == 1 and rank_of(t, node.args[0]) != 0:
         text = _row_text(t, node.args[0])
+        if rows > 1 and isinstance(node.args[0], ast.BinOp):
+            text = f"({text})"
         form = re.sub(r"(?<![\w.])row(?!\w)", lambda _: text, form)
         has_axis = re.fullmatch(r"vyre\.\w+\(.*\)", form) and rows == 1
         if keywords and not (has_axis and all(k in ("axis", "keepdims") for k, _ in keywords)):

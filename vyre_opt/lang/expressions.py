@@ -523,8 +523,9 @@ class Expressions:
         help = "write // for the quotient rounded down, or convert both to a float: f32(...)"
         if isinstance(node, ast.BinOp):
             a, b = map(self.source.text, (node.left, node.right))
+            quotient = " // ".join(map(self.source.operand, (node.left, node.right)))
             help = (
-                f"write {a} // {b} for the quotient rounded down, f32({a}) / f32({b}) for one with a fraction"
+                f"write {quotient} for the quotient rounded down, f32({a}) / f32({b}) for one with a fraction"
             )
         return Unsupported(node, f"/ of integers ({dtype}) is no integer", help)
 

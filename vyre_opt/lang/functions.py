@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -11,7 +12,7 @@ from ..execution.arguments import in_order, some_by_name
 from ..ir.caller import caller_location
 from ..ir.ignored_axes import ignored_axes
 from ..ir.program import MAX_LANES, Dim3, Module, Program
-from ..ir.swapped_axes import swapped_axes
+from ..ir.swapped_axes import swapped_axes, wrong_extent
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
@@ -179,6 +180,15 @@ class Kernel(TranslatedFunction):
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
 
+    def __getattr__(self, name: str) -> Any:
+        error = AttributeError(f"a kernel has no attribute {name}", name=name, obj=self)
+        if name in ("launch", "run", "forall", "dispatch", "call", "execute", "enqueue"):
+            function = self.__dict__["function"]
+            count, lanes = _count_written(function), self.__dict__["workgroup"][0]
+            arguments = ", ".join(inspect.signature(function).parameters)
+            error.add_note(f"help: write {function.__name__}[vyre.ceil_div({count}, {lanes})]({arguments})")
+        raise error
+
     def _remade(self, types: Mapping[Any, Any] | None) -> Self:
         return type(self)(self.function, *self._declared, types)
 
@@ -214,7 +224,10 @@ class Kernel(TranslatedFunction):
         except BadInputs as error:
             name, count = self.function.__name__, _count_written(self.function)
             help = f"write one to three whole numbers, such as {name}[vyre.ceil_div({count}, {self.workgroup[0]})](...)"
-            if isinstance(grid, float) and grid.is_integer():
+            if isinstance(grid, tuple) and grid and isinstance(grid[0], tuple):
+                first = ", ".join(map(str, grid[0]))
+                help = f"write {name}[{first}](...): a grid counts workgroups, and its head says how many invocations one has, workgroup={self.workgroup[0]}"
+            elif isinstance(grid, float) and grid.is_integer():
                 help = f"write {name}[{int(grid)}](...), and // for a quotient"
             error.add_note(f"help: {help}")
             raise
@@ -244,9 +257,10 @@ class Kernel(TranslatedFunction):
         shapes = {
             name: tuple(getattr(array, "shape", ())) for name, array in zip(buffers, arrays, strict=True)
         }
-        give_warnings(
-            [*ignored_axes(self._item, extents, loc), *swapped_axes(self._item, extents, shapes, loc)]
-        )
+        found = [*ignored_axes(self._item, extents, loc)]
+        for rule in (swapped_axes, wrong_extent):
+            found += rule(self._item, extents, shapes, loc)
+        give_warnings(found)
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:

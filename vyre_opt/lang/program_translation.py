@@ -333,8 +333,8 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         elif any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
-            used = re.search(r"\b(ReadWrite|Read|Write)\[", _type_for(t, argument))
-            help = f"write {used[1] if used else 'Read'}[{shown}]"
+            kind = re.search(r"\b(ReadWrite|Read|Write)\[", _type_for(t, argument))
+            help = f"write {kind[1] if kind else 'Read'}[{shown}]"
         elif array_of := next((a for a in typing.get_args(annotation) if array_type(a) is not None), None):
             name_of = getattr(array_of, "__origin__", Array).__name__
             help = f"every argument is passed: write {name_of}[f32] alone, and another kernel for calls without it"

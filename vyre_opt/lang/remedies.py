@@ -203,7 +203,7 @@ def product_text(t: Expressions, factors: Sequence[ast.expr]) -> str | None:
     """The product of matrices, of rows, or of numbers that a call of `dot` means; None for other arguments."""
     if len(factors) != 2:
         return None
-    a, b = map(t.source.text, factors)
+    a, b = map(t.source.operand, factors)
     ranks = [rank_of(t, each) for each in factors]
     return {(2, 2): f"{a} @ {b}", (1, 1): f"vyre.sum({a} * {b})", (0, 0): f"{a} * {b}"}.get(tuple(ranks))  # type: ignore[arg-type]
 

@@ -193,7 +193,8 @@ class OpActions(ConstantActions):
         if help is None and ("operand" in message or message.startswith("needs its")):
             example = SYNTAX[row.format].example.format(name=row.name, type="f32")
             help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
-        help = help or _with_type(tail, message, text[name_start:end])
+        message, colon, written = message.partition(": write ")
+        help = help or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
