@@ -57,7 +57,7 @@ def _bound(
         ]
         if len(unknown) == 1 and len(missing) == 1:
             help = f"write {missing[0]}= for {unknown[0]}=; {help}"
-        elif not unknown and len(missing) == 1 and "Write[" in str(function.__annotations__.get(missing[0])):
+        elif not unknown and len(missing) == 1 and "Write[" in str(parameters[missing[0]].annotation):
             help += f"; pass an array for {missing[0]}, which it writes, such as {missing[0]}=np.zeros_like({next(iter(parameters))})"
         wrong.add_note(f"help: {help}")
         raise wrong from None

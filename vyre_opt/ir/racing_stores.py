@@ -232,7 +232,8 @@ def _warning(program: Program, op: Op, who: str) -> Diagnostic:
 def unordered_reads(program: Program) -> Iterator[Diagnostic]:
     """The warning of the first load of workgroup memory that surely reads what another invocation stores, with no barrier between them.
 
-    Told are stores and loads at the top of a program, at indices that are computed from local_id along x and constants.
+    Told are stores and loads at the top of a program, at indices that are computed from local_id along x and constants.  It is
+    cheap, and for kernels that are translated; the pass verify finds more.
     """
     if (
         program.lanes == 1

@@ -18,6 +18,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.ops import AXES
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.program_warnings import ignored_breakpoints
+from ..ir.racing_stores import unordered_reads
 from ..ir.scopes import Scope
 from ..ir.shapes import has_slices
 from ..ir.verifier import verify
@@ -107,7 +108,7 @@ def translate_program(
         remove_dead_code(program.body)
     give_flags(program.body, fastmath)
     module.add(program)
-    warnings = [*verify(module), *ignored_breakpoints(program)]
+    warnings = [*verify(module), *ignored_breakpoints(program), *unordered_reads(program)]
     for each in warnings:
         _tell_of_return(each, source)
     warnings += emitter.warnings
