@@ -227,6 +227,22 @@ LITERAL: list[tuple[str, str, str]] = [
     (LANES, "y[i] = x + x[i]", "y[i] = x[i] + x[i]"),
     (LANES, "y[i] = tl.cdiv(i, 4)", "y[i] = vyre.ceil_div(i, 4)"),
     (LANES, "y[i] = np.dot(x[i], x[0])", "y[i] = x[i] * x[0]"),
+    (LANES, "w[i] = b[0] + b[1]", "w[i] = u32(b[0]) + u32(b[1])"),
+    (LANES, "y[i / 2] = x[i]", "y[i // 2] = x[i]"),
+    (LANES, "y[i] = x[(i + 2) / 2]", "y[i] = x[(i + 2) // 2]"),
+    (LANES, "y[i] = math.sqrt(x[i])", "y[i] = vyre.sqrt(x[i])"),
+    (LANES, "atomicAdd(c[i, 0], 1)", "vyre.atomic_add(c, (i, 0), 1)"),
+    (LANES, "cuda.atomic.add(w, i, 1)", "vyre.atomic_add(w, i, 1)"),
+    (LANES, "acc = [0.0] * 4\nacc[0] = x[i]", "acc = vyre.local(f32, 4)\nacc[0] = x[i]"),
+    (LANES, "i, j = cuda.grid(2)\ny[i] = m[i, j]", "i, j = vyre.global_id(0), vyre.global_id(1)\ny[i] = m[i, j]"),
+    (LANES, "t = cuda.shared.array(64, dtype=float32)\nt[0] = 1.0", "t = vyre.shared(f32, 64)\nt[0] = 1.0"),
+    (LANES, "y[i] = x[i] + np.random.rand()", "y[i] = x[i] + vyre.rand(42, i)"),
+    (LANES, "raise ValueError('bad')", "vyre.trap('bad')"),
+    (GROUPS, "v[r] = max(row)", "v[r] = vyre.max(row)"),
+    (GROUPS, "v[r] = sum(m[r, :])", "v[r] = vyre.sum(m[r, :])"),
+    (GROUPS, "y[r, :] = row if row > 0 else 0.0", "y[r, :] = vyre.where(row > 0, row, 0.0)"),
+    (GROUPS, "v[r] = vyre.sum(m[:, r])", "v[r] = vyre.sum(m[vyre.arange(m.shape[0]), r])"),
+    (GROUPS, "return vyre.sum(row), vyre.exp(row)", "v[r] = vyre.sum(row); y[r, :] = vyre.exp(row)"),
     (GROUPS, "vyre.exp(row, out=y[r, :])", "y[r, :] = vyre.exp(row)"),
     (GROUPS, "vyre.sum(m[r, :], out=v)", "v[r] = vyre.sum(m[r, :])"),
     (GROUPS, "y = vyre.exp(row)", "y[r, :] = vyre.exp(row)"),
@@ -257,7 +273,10 @@ def written_remedies(error: Diagnostic, lines: str) -> Iterator[str]:
     """The lines with the text of a remedy in the place of each expression around the mistake, and in the place of its line."""
     assert error.loc is not None
     text = re.sub(r"^(leave it out: )?write ", "", error.help or "")
-    remedies = {text, *(text.partition(mark)[0] for mark in (", or ", "; ", ", the ", ", which "))}
+    remedies = {
+        text,
+        *(text.partition(mark)[0] for mark in (", or ", "; ", ", the ", ", which ", " for the ")),
+    }
     head = error.loc.source.text.index("# ---\n") + len("# ---\n")
     number = error.loc.source.text[head : error.loc.start].count("\n")
     before = lines.split("\n")
@@ -302,6 +321,11 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("y[vyre.workgroup_id(0)] = 1.0", "[2]", "all 4 invocations of a workgroup do the same", "y[vyre.global_id(0)] = 1.0"),
     ("t = vyre.shared(f32, 60000)\ni = vyre.local_id(0)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]", "[1]", "give t 58112 elements at most",
      "t = vyre.shared(f32, 58112)\ni = vyre.local_id(0)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
+    ("i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\ny[i] = t[3 - i]", "[1]", "this reads elements of t that other invocations store",
+     "i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[2]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[64]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
+    ("i = vyre.global_id(0)\ny[b[i] // 2] += 1.0", "[1]", "write vyre.atomic_add(y, b[i] // 2, 1.0)", "i = vyre.global_id(0)\nvyre.atomic_add(y, b[i] // 2, 1.0)"),
     ("y[0] = 1.0", "[2, 2]", "all 2 workgroups along axis 0 do the same", "[1]"),
     ("i = vyre.global_id(0)\ny[i] = f32(abs(i - 2))", "[1]", "write vyre.abs_diff(i, 2)", "i = vyre.global_id(0)\ny[i] = f32(vyre.abs_diff(i, 2))"),
     ("s = 0\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]", "begin with s = f32(0), and write s += f32(b[j])",
@@ -348,7 +372,8 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
         arrays = np.full(8, 100, np.uint8), np.zeros(64, np.float32)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            kernel[eval(grid.strip("[]"))](*arrays)
+            kernel.text()
+            kernel._warn(eval(grid.strip("[]")), arrays)  # as a call does before it runs, which takes a compilation
         assert all(issubclass(warning.category, ProgramWarning) for warning in given)
         return "\n".join(str(warning.message) for warning in given)
 
@@ -359,6 +384,16 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
 
     each(WARNED, check)
     each(SILENT, lambda case: pytest.fail(text) if (text := said(*case)) else None)
+
+
+def test_exchanged_axes_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=(4, 4))\ndef kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):\n"
+    lines = "i, j = vyre.global_id(0), vyre.global_id(1)\nif i < y.shape[0] and j < y.shape[1]:\n    y[i, j] = x[i, j]"
+    kernel = module_of(tmp_path, head, lines, "exchanged").kernel
+    x = np.ones((40, 8), np.float32)
+    with pytest.warns(ProgramWarning, match=r"exchange the extents of the grid: write kernel\[10, 2\]"):
+        kernel[2, 10](x, np.zeros_like(x))
+    kernel[10, 2](x, np.zeros_like(x))
 
 
 LOST: list[tuple[str, str, str]] = [
@@ -438,6 +473,12 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
     ).kernel
     with pytest.raises(BadInputs, match=r"pass an array of 64 columns, or write f32\[:, :\] in the head"):
         rows[3](np.zeros((3, 32), np.float32))
+    with pytest.raises(AttributeError, match="has no attribute launch") as missing:
+        module.kernel.launch(2, x, y)
+    assert missing.value.__notes__ == ["help: write kernel[vyre.ceil_div(len(y), 8)](n, x, y)"]
+    with pytest.raises(BadInputs) as grid:
+        module.kernel[(1,), (64,)]
+    assert grid.value.__notes__[0].startswith("help: write kernel[1](...): a grid counts workgroups")
     with pytest.raises(TypeError, match=r"such as kernel\[vyre\.ceil_div\(len\(y\), 8\)\]\(\.\.\.\)"):
         module.kernel(2, x, y)
     with pytest.raises(BadInputs, match=r"convert it, x\.astype\('float32'\)"):
