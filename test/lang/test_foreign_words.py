@@ -116,7 +116,7 @@ def test_each_word_has_its_answer() -> None:
         ("y[i] = np.maximum(a, b)", "np.maximum(a, b)", "max(a, b)"),
         ("y[i] = np.sqrt(a)", "np.sqrt(a)", "vyre.sqrt"),
         ("y[i] = torch.sigmoid(a)", "torch.sigmoid", "1.0 / (1.0 + vyre.exp(-a))"),
-        ("y[i] = F.softmax(a)", "F.softmax", "e / vyre.sum(e)"),
+        ("y[i] = F.softmax(a)", "F.softmax", "vyre.exp(row - vyre.max(row)) / vyre.sum(vyre.exp(row - vyre.max(row)))"),
         ('printf("%d", i)', "printf", 'print(f"i={i}")'),
         ("atomicAdd(n, 1)", "atomicAdd", "vyre.atomic_add(n, i, j)"),
         ("cuda.atomic.add(n, 0, 1)", "cuda.atomic.add", "vyre.atomic_add(n, 0, 1)"),

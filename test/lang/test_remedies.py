@@ -238,6 +238,10 @@ LITERAL: list[tuple[str, str, str]] = [
     (LANES, "t = cuda.shared.array(64, dtype=float32)\nt[0] = 1.0", "t = vyre.shared(f32, 64)\nt[0] = 1.0"),
     (LANES, "y[i] = x[i] + np.random.rand()", "y[i] = x[i] + vyre.rand(42, i)"),
     (LANES, "raise ValueError('bad')", "vyre.trap('bad')"),
+    (GROUPS, "y[r, :] = torch.softmax(row, dim=-1)", "y[r, :] = vyre.exp(row - vyre.max(row)) / vyre.sum(vyre.exp(row - vyre.max(row)))"),
+    (GROUPS, "y[r, :] = np.where(row > 0, row, 0.1 * row)", "y[r, :] = vyre.where(row > 0, row, 0.1 * row)"),
+    (GROUPS, "y[r, :] = m[r]", "y[r, :] = m[r, :]"),
+    (GROUPS, "y[r, :] = m[r, :].copy()", "y[r, :] = m[r, :]"),
     (GROUPS, "v[r] = max(row)", "v[r] = vyre.max(row)"),
     (GROUPS, "v[r] = sum(m[r, :])", "v[r] = vyre.sum(m[r, :])"),
     (GROUPS, "y[r, :] = row if row > 0 else 0.0", "y[r, :] = vyre.where(row > 0, row, 0.0)"),
@@ -275,7 +279,7 @@ def written_remedies(error: Diagnostic, lines: str) -> Iterator[str]:
     text = re.sub(r"^(leave it out: )?write ", "", error.help or "")
     remedies = {
         text,
-        *(text.partition(mark)[0] for mark in (", or ", "; ", ", the ", ", which ", " for the ")),
+        *(text.partition(mark)[0] for mark in (", or ", "; ", ": a row", ", the ", ", which ", " for the ")),
     }
     head = error.loc.source.text.index("# ---\n") + len("# ---\n")
     number = error.loc.source.text[head : error.loc.start].count("\n")
@@ -373,7 +377,9 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
             kernel.text()
-            kernel._warn(eval(grid.strip("[]")), arrays)  # as a call does before it runs, which takes a compilation
+            kernel._warn(
+                eval(grid.strip("[]")), arrays
+            )  # as a call does before it runs, which takes a compilation
         assert all(issubclass(warning.category, ProgramWarning) for warning in given)
         return "\n".join(str(warning.message) for warning in given)
 
@@ -430,7 +436,11 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
     frozen.flags.writeable = False
     kernel = module.kernel[1]
     cases: list[tuple[tuple[Any, ...], str, tuple[Any, ...]]] = [
-        ((2.5, x, y), "pass a whole number, or declare n: f32", (2, x, y)),
+        (
+            (2.5, x, y),
+            "pass a whole number, such as n=2, which // gives where / gave this, or declare n: f32",
+            (2, x, y),
+        ),
         (("2", x, y), "pass int(n)", (int("2"), x, y)),
         (
             (x, 2, y),

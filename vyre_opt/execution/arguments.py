@@ -79,9 +79,14 @@ def _why(value: Any, param: Param, error: Exception) -> str:
         )
     value = number_of(value)
     if isinstance(value, float) and dtype.is_int and value.is_integer():
-        return f"{error}; pass int({name})"
+        return f"{error}; pass int({name}), which is {int(value)}"
     if isinstance(value, float) and dtype.is_int:
-        return f"{error}; pass a whole number, or declare {name}: f32"
+        whole = (
+            f", such as {name}={int(value)}, which // gives where / gave this"
+            if value == value and abs(value) < 2**62
+            else ""
+        )
+        return f"{error}; pass a whole number{whole}, or declare {name}: f32"
     if type(value) is int and dtype.is_int:
         low, high = arith.int_range(dtype)
         ranges = {

@@ -714,6 +714,8 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
         if rows > 1 and isinstance(node.args[0], ast.BinOp):
             text = f"({text})"
         form = re.sub(r"(?<![\w.])row(?!\w)", lambda _: text, form)
+        if rows > 1 and all(k == "axis" for k, _ in keywords):
+            keywords = []  # a row has one
         has_axis = re.fullmatch(r"vyre\.\w+\(.*\)", form) and rows == 1
         if keywords and not (has_axis and all(k in ("axis", "keepdims") for k, _ in keywords)):
             return help
@@ -722,16 +724,12 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
         )
     if keywords:
         return help
-    variables = [
-        letters for letters in ("abcp", "ij") if re.findall(rf"(?<![\w.\"'])[{letters}](?![\w(\"'])", form)
-    ]
+    pattern = r"(?<![\w.\"'])[abcpij](?![\w(\"'])"
+    letters = [*dict.fromkeys(re.findall(pattern, form))]  # in the order of the arguments
     if re.fullmatch(r"vyre\.\w+", form):
         form += f"({', '.join(written)})"
-    elif len(variables) == 1 and not re.search(r"(?<![\w.])[nxy](?![\w(])", form):
-        pattern = rf"(?<![\w.\"'])[{variables[0]}](?![\w(\"'])"
-        if sorted(set(re.findall(pattern, form))) != [*variables[0]][: len(written)]:
-            return help
-        by_letter = dict(zip(variables[0], written, strict=False))
+    elif len(letters) == len(written) and not re.search(r"(?<![\w.])[nxy](?![\w(])", form):
+        by_letter = dict(zip(letters, written, strict=True))
         form = re.sub(pattern, lambda m: _as_operand(by_letter[m[0]], form), form)
     else:
         return help

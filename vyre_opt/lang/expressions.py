@@ -35,7 +35,7 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .remedies import corrected, refuse_ellipsis, statement_of, widened, with_indices
+from .remedies import corrected, is_of_lanes, refuse_ellipsis, statement_of, widened, with_indices
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
@@ -322,6 +322,8 @@ class Expressions:
         dtype = type_of(value)
         if isinstance(dtype, DataType) and dtype.is_vec and node.attr in _LANES:
             help = f"write {self.source.text(node.value)}[{_LANES[node.attr]}]"
+        elif node.attr in ("copy", "clone", "contiguous", "detach", "item", "numpy", "cpu", "cuda"):
+            help = f"leave it out: write {self.source.text(node.value)}"
         elif node.attr in ("astype", "to", "cast"):
             help = f"write f32({self.source.text(node.value)}), or another type"
         elif node.attr in INTRINSICS:
@@ -937,6 +939,8 @@ class Expressions:
                 rest = ", :" * (buffer.dimensions - len(bindings))
                 others = ", ".join("ijk"[len(bindings) : buffer.dimensions])
                 help = f"an element is {buffer.name}[{first}, {others}], in an atomic ({first}, {others}); a row is {buffer.name}[{first}{rest}]"
+                if not is_of_lanes(self) and buffer.dimensions == 2:
+                    help = f"write {buffer.name}[{first}{rest}]: a row is {buffer.name}[{first}{rest}]; an element is {buffer.name}[{first}, {others}], in an atomic ({first}, {others})"
             if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
                 help += f", or declare {declaration_text(buffer, len(bindings))}"
             raise Unsupported(node, f"{takes}, not {number_of_indices(len(bindings), with_noun=False)}", help)

@@ -733,7 +733,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("NumPy", "expand_dims unsqueeze newaxis", "row[:, None]"),
         ("NumPy", "swapaxes trans permute_dims", "vyre.transpose(block)"),
         ("NumPy", "dot matmul mm bmm einsum inner vdot", "block @ block", "of blocks; of arrays, outside of kernels, vyre_opt.kernels.matmul(x, y)"),
-        ("PyTorch", "softmax", "e / vyre.sum(e)", "with e = vyre.exp(row - vyre.max(row)); of arrays, outside of kernels, vyre_opt.kernels.softmax(x)"),
+        ("PyTorch", "softmax", "vyre.exp(row - vyre.max(row)) / vyre.sum(vyre.exp(row - vyre.max(row)))", "of arrays, outside of kernels, vyre_opt.kernels.softmax(x)"),
         ("NumPy", "reshape view ravel flatten squeeze contiguous", "x[i]", "the shape of an array is that of the call: reshape it there"),
         ("NumPy", "concatenate stack hstack vstack split roll sort argsort unique nonzero", "x[i]", "a kernel computes element by element: write the index that is read"),
         ("NumPy", "numel nbytes", "len(x)"),
