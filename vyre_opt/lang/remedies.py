@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
@@ -12,9 +12,6 @@ from .bindings import BufferView
 from .emitter import type_of
 from .inference import known
 from .python_source import FunctionSource, Unsupported
-
-if TYPE_CHECKING:
-    from .expressions import Expressions
 
 __all__ = [
     "as_loop",
@@ -62,7 +59,7 @@ def statement_of(source: FunctionSource, node: ast.AST) -> ast.stmt:
     return min(around, key=lambda each: source.location(each).end - source.location(each).start)
 
 
-def refuse_ellipsis(t: Expressions, index: ast.expr) -> None:
+def refuse_ellipsis(t: Any, index: ast.expr) -> None:
     """Raise Unsupported for a `...` among the indices of an array."""
     dots = next(
         (part for part in _parts(index) if isinstance(part, ast.Constant) and part.value is ...), None
@@ -80,7 +77,7 @@ def refuse_ellipsis(t: Expressions, index: ast.expr) -> None:
     raise Unsupported(dots, "an index of a kernel names each dimension, a whole one as :", help)
 
 
-def free_name(t: Expressions, *wanted: str) -> str:
+def free_name(t: Any, *wanted: str) -> str:
     """The first of some names, then of others, that the function does not use."""
     used = {*t.env, *(each.id for each in ast.walk(t.source.tree) if isinstance(each, ast.Name))}
     names: list[str] = [*wanted, *"ijklmnpq", "index", "at"]
@@ -141,7 +138,7 @@ def as_loop(source: FunctionSource, call: ast.Call, is_float: bool) -> str | Non
     return f"write {begin}, then {loop}{behind}"
 
 
-def widened(t: Expressions, node: ast.expr, value: Value, dtype: DataType) -> str | None:
+def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None:
     """A sum or product of small integers, computed in a wider type: `u32(a) + u32(b)`, `vyre.sum(u32(row))`.  None for another value."""
     narrow = known(type_of(value))
     is_narrow = isinstance(narrow, DataType) and narrow.element.is_int and (narrow.element.bits or 0) < 32
@@ -179,13 +176,13 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-def is_of_lanes(t: Expressions) -> bool:
+def is_of_lanes(t: Any) -> bool:
     """Whether a kernel says what each invocation does: it has a number of them, or asks which one it is."""
     keywords = {k.arg for d in t.source.tree.decorator_list if isinstance(d, ast.Call) for k in d.keywords}
     return "workgroup" in keywords or any(_is_id(each, _LANES) for each in t.env.values())
 
 
-def place_of(t: Expressions, view: BufferView, node: ast.expr) -> str:
+def place_of(t: Any, view: BufferView, node: ast.expr) -> str:
     """The elements of an array that an expression is for: `y[r, :]` for `vyre.exp(x[r, :])`, `y[i]` for `x[i] * 2.0`."""
     buffer, rank = view.buffer, rank_of(t, node)
     for parts in _indices_in(t, node):
@@ -199,7 +196,7 @@ def place_of(t: Expressions, view: BufferView, node: ast.expr) -> str:
     return f"{buffer.name}[{', '.join([*first, *[':'] * rank])}]"
 
 
-def product_text(t: Expressions, factors: Sequence[ast.expr]) -> str | None:
+def product_text(t: Any, factors: Sequence[ast.expr]) -> str | None:
     """The product of matrices, of rows, or of numbers that a call of `dot` means; None for other arguments."""
     if len(factors) != 2:
         return None
@@ -208,7 +205,7 @@ def product_text(t: Expressions, factors: Sequence[ast.expr]) -> str | None:
     return {(2, 2): f"{a} @ {b}", (1, 1): f"vyre.sum({a} * {b})", (0, 0): f"{a} * {b}"}.get(tuple(ranks))  # type: ignore[arg-type]
 
 
-def _whole_arrays(t: Expressions, node: ast.AST) -> dict[ast.AST, str]:
+def _whole_arrays(t: Any, node: ast.AST) -> dict[ast.AST, str]:
     """Arrays in a statement that stand where values do, `y = x * 2.0`, with the elements that they mean."""
     found: dict[ast.AST, str] = {}
     for each in _values_in(statement_of(t.source, node)):
@@ -218,7 +215,7 @@ def _whole_arrays(t: Expressions, node: ast.AST) -> dict[ast.AST, str]:
     return found
 
 
-def with_indices(t: Expressions, node: ast.AST) -> str | None:
+def with_indices(t: Any, node: ast.AST) -> str | None:
     """The statement around an array that is used as a value, with the elements that its arrays mean."""
     changes = _whole_arrays(t, node)
     return corrected(t.source, changes) if changes else None
@@ -239,7 +236,7 @@ def _values_in(node: ast.AST) -> Iterator[ast.Name]:
             yield from _values_in(child)
 
 
-def rank_of(t: Expressions, node: ast.expr) -> int | None:
+def rank_of(t: Any, node: ast.expr) -> int | None:
     """Number of extents of an expression, 0 for a number; None where it has an error."""
     try:
         with t.emitter.aside():
@@ -250,7 +247,7 @@ def rank_of(t: Expressions, node: ast.expr) -> int | None:
     return None if isinstance(binding, BufferView) else len(getattr(dtype, "extents", ()))
 
 
-def _indices_in(t: Expressions, node: ast.expr) -> Iterator[list[str]]:
+def _indices_in(t: Any, node: ast.expr) -> Iterator[list[str]]:
     """The indices of the arrays that an expression reads, those of rows with names too."""
     for each in ast.walk(node):
         if isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name):
@@ -269,7 +266,7 @@ def _parts(index: ast.expr) -> Sequence[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
-def _place(t: Expressions, view: BufferView) -> str:
+def _place(t: Any, view: BufferView) -> str:
     """The element of an array that an invocation has, or the row that a workgroup has, by what the kernel asks for."""
     buffer = view.buffer
     if is_of_lanes(t):
@@ -283,9 +280,9 @@ def _is_id(binding: object, ops: Sequence[str]) -> bool:
     return isinstance(binding, Value) and isinstance(binding.owner, Op) and binding.owner.name in ops
 
 
-def _ids(t: Expressions, ops: Sequence[str], count: int) -> list[str]:
+def _ids(t: Any, ops: Sequence[str], count: int) -> list[str]:
     """Names of ids, or calls of them where there are not so many: the last of them goes along x."""
-    named = {str(each.owner.attrs["axis"]): name for name, each in t.env.items() if _is_id(each, ops)}  # type: ignore[union-attr]
+    named = {str(each.owner.attrs["axis"]): name for name, each in t.env.items() if _is_id(each, ops)}
     axes = reversed(range(count))
     if count == 1 and len(named) == 1:
         return [*named.values()]
