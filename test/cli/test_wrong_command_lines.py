@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from support.each import each
 from support.tools_inside import call_opt, call_run
 
 DOUBLE = """vyre 2
@@ -46,3 +47,31 @@ def test_a_file_is_named_for_its_buffer() -> None:
     wrong = call_run("-", "--in", "folder/x.npy", text=DOUBLE)
     assert wrong.returncode == 2
     assert "'folder/x.npy' is not NAME=VALUE; write x=folder/x.npy" in wrong.stderr
+
+
+TOLD: list[tuple[str, list[str], str, list[str]]] = [
+    # the tool, options that are wrong, words that say what to write, and that
+    ("opt", ["--passes=cse"], "no such option --passes: write --pass=cse", ["--pass=cse"]),
+    ("opt", ["--pass-pipeline=cse;dce"], "write cse,dce", ["--pass-pipeline=cse,dce"]),
+    ("run", ["--grid=1x1", "--len", "y=8"], "write 1,1", ["--grid=1,1", "--len", "y=8"]),
+    ("run", ["--grid=1", "--len", "y=8x1"], "help: write --len y=8,1", []),
+    ("run", ["--grid=1"], "pass --len y=8", ["--grid=1", "--len", "y=8"]),
+    ("run", ["--grid=1", "--len", "y=8", "--spec", "n=2"], "it has none: leave it out", ["--grid=1", "--len", "y=8"]),
+    ("run", ["--grid=1", "--len", "y=8", "--param", "n=2"], "it has none", ["--grid=1", "--len", "y=8"]),
+]  # fmt: skip
+
+
+def test_options_are_told_by_the_values_at_hand(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(8, dtype=np.float32))
+
+    def check(case: tuple[str, list[str], str, list[str]]) -> None:
+        tool, wrong, words, right = case
+        call, given = (call_opt, []) if tool == "opt" else (call_run, ["--in", f"x={tmp_path / 'x.npy'}"])
+        told = call("-", *given, *wrong, text=DOUBLE)
+        assert told.returncode in (1, 2)
+        assert words in told.stderr
+        assert not right or call("-", *given, *right, text=DOUBLE).returncode == 0
+
+    each(TOLD, check)
+    told = call_run("-", "--in", f"a={tmp_path / 'x.npy'}", "--grid=1", "--len", "y=8", text=DOUBLE)
+    assert "it has @x, @y; pass it as x" in told.stderr

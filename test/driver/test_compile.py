@@ -229,7 +229,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "an array for inputs": (_call(X), "inputs is a mapping of names to arrays or a list of arrays"),
     "no length": (
         _call(lengths={}),
-        "buffer @y has an open size: pass lengths={'y': n}, or an array for it",
+        "buffer @y has an open size: pass lengths={'y': 8}, or an array for it",
     ),
     "a length that is none": (_call(lengths={"y": -1}), "lengths['y']=-1: -1 is not a count of elements"),
     "a length that is a float": (_call(lengths={"y": 8.0}), "8.0 is not a count of elements"),

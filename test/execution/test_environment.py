@@ -41,7 +41,7 @@ def kernels() -> tuple[vyre.lang.Kernel, vyre.lang.Kernel, vyre.lang.Kernel, vyr
 
     @vyre.program(workgroup=4, grid=1)
     def racing(x: Read[f32], y: Write[f32]):
-        y[0] = x[vyre.local_id(0)]
+        y[vyre.local_id(0) // 2] = x[vyre.local_id(0)]
 
     @vyre.program(workgroup=4, grid=1)
     def counting(bins: ReadWrite[u32]):

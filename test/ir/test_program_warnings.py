@@ -190,7 +190,6 @@ UNWRITTEN = {
     "launch @count grid(1) (@x, @out)": [("updates", "@out")],
     "host_read @bins\n  launch @copy grid(1) (@x, @out)": [("reads", "@bins")],
     "repeat 2 {\n    launch @count grid(1) (@bins, @out)\n    launch @copy grid(1) (@x, @bins)\n  }": [("reads", "@bins"), ("updates", "@out")],
-    "launch @copy grid(1) (@bins, @out)\n  fill(@bins, 0)": [("reads", "@bins")],
     "scan.prefix(@bins, @out)": [("reads", "@bins")],
 }  # fmt: skip
 WRITTEN = [
@@ -226,6 +225,13 @@ def test_reads_of_a_pipeline() -> None:
             found = left
 
     each(UNWRITTEN, check)
+    text = f"{COUNT}  launch @copy grid(1) (@bins, @out)\n  launch @copy grid(1) (@x, @bins)\n}}\n"
+    early, late = [d for d in verify(parse(text)) if d.severity == "warning"]
+    line = text[: text.index("launch @copy grid(1) (@x")].count("\n") + 1
+    assert str(early.help).startswith(f"move line {line}, launch @copy grid(1) (@x, @bins), before it: ")
+    assert (
+        late.help == f"move it before line {line - 1}, launch @copy grid(1) (@bins, @out), which reads @bins"
+    )
     each(WRITTEN, lambda stages: _has_none(f"{COUNT}  {stages}\n}}\n"))
 
 

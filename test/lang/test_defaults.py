@@ -94,7 +94,7 @@ def test_reports_take_calls_that_leave_numbers_out() -> None:
 def test_what_has_no_default_is_asked_for() -> None:
     with pytest.raises(
         TypeError,
-        match=r"^line\(\): missing a required argument: 'y'\nhelp: it is line\(x, y, slope, offset, on\)$",
+        match=r"^line\(\): missing a required argument: 'y'\nhelp: it is line\(x, y, slope, offset, on\); pass an array for y, which it writes, such as y=np\.zeros_like\(x\)$",
     ):
         line[1](np.ones(2, np.float32))
 

@@ -21,7 +21,7 @@ from support.python_kernels import python_kernel
 from support.quick import quick
 
 import vyre_opt
-from vyre_opt import BadInputs, DiagnosticError, ProgramError
+from vyre_opt import BadInputs, DiagnosticError, ProgramError, ProgramWarning
 from vyre_opt.lang import Kernel, PipelineFunction, Read, ReadWrite, Write, f32, u32
 
 HEAD = """import math
@@ -236,7 +236,7 @@ def test_names_of_other_libraries_are_told_what_stands_for_them(tmp_path: Path) 
         ("y[i] = np.exp(a)", "write vyre.exp"),
         ("y[i] = x[:].max()", "write vyre.max(x[:])"),
         ("y[i] = x[:].mean()", "write vyre.sum(row) / f32(len(row))"),
-        ("y[i] = x @ y", "call vyre_opt.kernels.matmul(x, y)"),
+        ("y[i] = x @ y", "call vyre_opt.kernels.matmul(x, y, out=y)"),
     )
     for number, (statement, help) in enumerate(rows):
         module = written_module(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", f"other_{number}")
@@ -360,7 +360,10 @@ def test_a_fault_shows_the_line_of_python(target: str) -> None:
 
 
 def test_a_race_shows_the_line_of_python() -> None:
-    with pytest.raises(ProgramError) as caught:
+    with (
+        pytest.raises(ProgramError) as caught,
+        pytest.warns(ProgramWarning, match=r"store to y\[0\], each its own value: this is a race"),
+    ):
         racy.options(target="ref")[1](X, X.copy())
     assert caught.value.kind == "race"
     assert "y[0] = x[vyre_opt.global_id(0)]" in str(caught.value)
@@ -621,7 +624,7 @@ REMEDIES = [
     ("for k in range(4):\n        y[i] = k", "write f32(k)"),
     ("s = 0.0\n    for k in range(4):\n        s += 0.5 * k", "write f32(k)"),
     ("y[i] = sum(x[k] for k in range(4))", "total = 0.0, and then for k in range(4): total += x[k]"),
-    ("other[1](x)", "put @vyre.func on other"),
+    ("other[1](x)", "write @vyre.func in the place of @vyre.program above other, and other(x) here"),
     ("t = vyre.local(u32, (2, 2))\n    t[1] = 1", "write t[i, j]"),
     ("t = vyre.local(u32, 8)\n    t[8] = 1", "the last is 7"),
     (
@@ -735,7 +738,7 @@ def test_a_method_is_no_kernel(tmp_path: Path) -> None:
 def test_a_pipeline_has_no_grid(tmp_path: Path) -> None:
     pipeline = written_module(tmp_path, PIPELINE + "    copied[1](x, y)\n", "without_grid").pipeline
     with pytest.raises(
-        TypeError, match=r"pipeline is a pipeline, whose launches have their grids: call pipeline\(...\)"
+        TypeError, match=r"pipeline is a pipeline, whose launches have their grids: call pipeline\(x, y\)"
     ):
         pipeline[1]
 
@@ -744,7 +747,7 @@ def test_wrong_calls_say_what_to_write() -> None:
     """Behind the message, as notes of Python."""
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'out'") as caught:
         shift[1](2, np.zeros(4, np.float32), out=1)
-    assert caught.value.__notes__ == ["help: it is shift(n, x, y)"]
+    assert caught.value.__notes__ == ["help: write y= for out=; it is shift(n, x, y)"]
     with pytest.raises(BadInputs, match="a grid is counted in whole workgroups") as counted:
         shift[0.5]
     with pytest.raises(TypeError, match="num_warps") as optioned:
@@ -764,7 +767,7 @@ def test_wrong_calls_say_what_to_write() -> None:
     ):
         shift[1](2, np.zeros(4, np.float32), [1.0] * 4)
     assert counted.value.__notes__ == [
-        "help: write one to three whole numbers, such as shift[vyre.ceil_div(n, 32)](...)"
+        "help: write one to three whole numbers, such as shift[vyre.ceil_div(len(y), 32)](...)"
     ]
 
 

@@ -131,7 +131,7 @@ def beyond(x: Read[u32[32]], y: Write[u32]):
 @vyre.program
 def shared(y: Write[u32]):
     tile = vyre.shared(u32, 64)
-    y[0] = tile[vyre.local_id(0)]
+    y[vyre.global_id(0)] = tile[vyre.local_id(0)]
 
 @vyre.program
 def count(x: Read[u32], bins: ReadWrite[u32]):
@@ -278,7 +278,9 @@ def test_a_fault_of_joined_launches_names_the_array_as_its_kernel_does(tmp_path:
     with pytest.raises(vyre.ProgramError, match="out of bounds of @t") as caught:
         module.short(x, x.copy())
     diagnostic = caught.value.diagnostic
-    assert diagnostic.help == "guard the access with a comparison against len(b)"
+    assert (
+        diagnostic.help == "guard the access with a comparison against len(b): write if i < len(b): before it"
+    )
     assert "@t is b here" in [message for message, _ in diagnostic.notes]
 
 

@@ -3,7 +3,10 @@ the same lines with the remedy, which are taken without a word."""
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from support.each import each
 from support.modules import written_module
 
 import vyre_opt
-from vyre_opt import BadInputs, DiagnosticError, ProgramWarning
+from vyre_opt import BadInputs, Diagnostic, DiagnosticError, ProgramWarning
 
 HEAD = """import math
 import numpy as np
@@ -52,7 +55,7 @@ def kernel(x: Read[f32], m: Read[f32[:, :]], s: f32, y: Write[f32], z: Write[f32
 
 WRONG: list[tuple[str, str, str, str, str]] = [
     # the head, the lines, what the message is at, words of its help, the lines with the remedy
-    (LANES, "s = 0\nfor j in range(len(b)):\n    s += b[j]\nw[0] = s", "s", "begin with s = u32(0), and add u32(...)",
+    (LANES, "s = 0\nfor j in range(len(b)):\n    s += b[j]\nw[0] = s", "s", "begin with s = u32(0), and write s += u32(b[j])",
      "s = u32(0)\nfor j in range(len(b)):\n    s += u32(b[j])\nw[0] = s"),
     (LANES, "a = vyre.local((4,), np.float32)", "(4,)", "write vyre.local(f32, (4,))", "a = vyre.local(f32, (4,))"),
     (LANES, "a = vyre.local(np.float32, 4)", "np.float32", "write vyre.local(f32, 4)", "a = vyre.local(f32, 4)"),
@@ -105,12 +108,10 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "y[i] = y_old[i]", "y_old", "take it as an argument", "y[i] = x[i]"),
     (ROWS, "z[r, 0] = row[0]", "row[0]", "read it from the array: m[r, 0]", "z[r, 0] = m[r, 0]"),
     (ROWS, "z[r, :] = row / vyre.sum(row, axis=1)", "1", "leave axis= out", "z[r, :] = row / vyre.sum(row)"),
-    (ROWS, "z[r, :] = m[r, : len(x) // 2]", "len(x) // 2", "block = m.filled(0)[r, 0:64], and vyre.where(vyre.arange(64) < len(x) // 2, block, 0)",
-     "block = m.filled(0)[r, 0:64]\nz[r, 0:64] = vyre.where(vyre.arange(64) < len(x) // 2, block, 0)"),
-    (ROWS, "z[r, 0] = vyre.sum(x[r : len(x) - r])", "len(x) - r", "for k in range(r, len(x) - r): total += x[k]",
-     "total = 0.0\nfor k in range(r, len(x) - r): total += x[k]\nz[r, 0] = total"),
-    (ROWS, "z[r, 0] = vyre.sum(x[r : r + len(m)])", "len(m)", "block = x.filled(0)[r:r + 64], and vyre.where(r + vyre.arange(64) < r + len(m), block, 0)",
-     "block = x.filled(0)[r:r + 64]\nz[r, 0] = vyre.sum(vyre.where(r + vyre.arange(64) < r + len(m), block, 0))"),
+    (ROWS, "z[r, :] = m[r, : len(x) // 2]", "len(x) // 2", "write m[r, vyre.arange(len(x) // 2)]", "z[r, :] = m[r, vyre.arange(len(x) // 2)]"),
+    (ROWS, "z[r, 0] = vyre.sum(x[r : len(x) - r])", "len(x) - r", "write x[r + vyre.arange(len(x) - r - r)]",
+     "z[r, 0] = vyre.sum(x[r + vyre.arange(len(x) - r - r)])"),
+    (ROWS, "z[r, 0] = vyre.sum(x[r : r + len(m)])", "len(m)", "write x[r + vyre.arange(len(m))]", "z[r, 0] = vyre.sum(x[r + vyre.arange(len(m))])"),
     (ROWS, "z[r, :] = m[r, ::2]", "2", "write m[r, 2 * vyre.arange(vyre.ceil_div(m.shape[1], 2))]",
      "z[r, :] = m[r, 2 * vyre.arange(vyre.ceil_div(m.shape[1], 2))]"),
     (ROWS, "z[r, :] = m[r, ::-1]", "-1", "write m[r, m.shape[1] - 1 - vyre.arange(m.shape[1])]", "z[r, :] = m[r, m.shape[1] - 1 - vyre.arange(m.shape[1])]"),
@@ -209,24 +210,153 @@ def test_a_remedy_can_be_written(tmp_path: Path) -> None:
     each(enumerate(WRONG), check, lambda case: case[1][1])
 
 
+GROUPS = """@vyre.program
+def kernel(n: i32, b: u32, x: Read[f32], m: Read[f32[:, :]], v: Write[f32], y: ReadWrite[f32[:, :]]):
+    r = vyre.workgroup_id(0)
+    row = m[r, :]
+    block = m.filled(0)[r * 2 : r * 2 + 2, 0:4]
+"""
+LITERAL: list[tuple[str, str, str]] = [
+    # the head, the lines, and the lines with what the help says, as it stands, in the place of the mistake or of its statement
+    (LANES, "vyre.exp(x[i], out=y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "np.exp(x[i], out=y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "vyre.exp(x[i], y[i])", "y[i] = vyre.exp(x[i])"),
+    (LANES, "y = x[i] * 2.0", "y[i] = x[i] * 2.0"),
+    (LANES, "y += x[i]", "y[i] += x[i]"),
+    (LANES, "y = x * 2.0", "y[i] = x[i] * 2.0"),
+    (LANES, "y[i] = x + x[i]", "y[i] = x[i] + x[i]"),
+    (LANES, "y[i] = tl.cdiv(i, 4)", "y[i] = vyre.ceil_div(i, 4)"),
+    (LANES, "y[i] = np.dot(x[i], x[0])", "y[i] = x[i] * x[0]"),
+    (LANES, "w[i] = b[0] + b[1]", "w[i] = u32(b[0]) + u32(b[1])"),
+    (LANES, "y[i / 2] = x[i]", "y[i // 2] = x[i]"),
+    (LANES, "y[i] = x[(i + 2) / 2]", "y[i] = x[(i + 2) // 2]"),
+    (LANES, "y[i] = math.sqrt(x[i])", "y[i] = vyre.sqrt(x[i])"),
+    (LANES, "atomicAdd(c[i, 0], 1)", "vyre.atomic_add(c, (i, 0), 1)"),
+    (LANES, "cuda.atomic.add(w, i, 1)", "vyre.atomic_add(w, i, 1)"),
+    (LANES, "acc = [0.0] * 4\nacc[0] = x[i]", "acc = vyre.local(f32, 4)\nacc[0] = x[i]"),
+    (LANES, "i, j = cuda.grid(2)\ny[i] = m[i, j]", "i, j = vyre.global_id(0), vyre.global_id(1)\ny[i] = m[i, j]"),
+    (LANES, "t = cuda.shared.array(64, dtype=float32)\nt[0] = 1.0", "t = vyre.shared(f32, 64)\nt[0] = 1.0"),
+    (LANES, "y[i] = x[i] + np.random.rand()", "y[i] = x[i] + vyre.rand(42, i)"),
+    (LANES, "raise ValueError('bad')", "vyre.trap('bad')"),
+    (GROUPS, "y[r, :] = torch.softmax(row, dim=-1)", "y[r, :] = vyre.exp(row - vyre.max(row)) / vyre.sum(vyre.exp(row - vyre.max(row)))"),
+    (GROUPS, "y[r, :] = np.where(row > 0, row, 0.1 * row)", "y[r, :] = vyre.where(row > 0, row, 0.1 * row)"),
+    (GROUPS, "y[r, :] = m[r]", "y[r, :] = m[r, :]"),
+    (GROUPS, "y[r, :] = m[r, :].copy()", "y[r, :] = m[r, :]"),
+    (GROUPS, "v[r] = max(row)", "v[r] = vyre.max(row)"),
+    (GROUPS, "v[r] = sum(m[r, :])", "v[r] = vyre.sum(m[r, :])"),
+    (GROUPS, "y[r, :] = row if row > 0 else 0.0", "y[r, :] = vyre.where(row > 0, row, 0.0)"),
+    (GROUPS, "v[r] = vyre.sum(m[:, r])", "v[r] = vyre.sum(m[vyre.arange(m.shape[0]), r])"),
+    (GROUPS, "return vyre.sum(row), vyre.exp(row)", "v[r] = vyre.sum(row); y[r, :] = vyre.exp(row)"),
+    (GROUPS, "vyre.exp(row, out=y[r, :])", "y[r, :] = vyre.exp(row)"),
+    (GROUPS, "vyre.sum(m[r, :], out=v)", "v[r] = vyre.sum(m[r, :])"),
+    (GROUPS, "y = vyre.exp(row)", "y[r, :] = vyre.exp(row)"),
+    (GROUPS, "y[r, ...] = m[r, ...]", "y[r, :] = m[r, :]"),
+    (GROUPS, "y[r, 1:] = row[1:] - row[:-1]", "y[r, 1:] = m[r, 1:] - m[r, vyre.arange(m.shape[1] - 1)]"),
+    (GROUPS, "v[1:] = x[1:] - x[:-1]", "v[1:] = x[1:] - x[vyre.arange(len(x) - 1)]"),
+    (GROUPS, "v[r] = vyre.sum(x[r * b : (r + 1) * b])", "v[r] = vyre.sum(x[r * b + vyre.arange(b)])"),
+    (GROUPS, "v[r] = vyre.sum(x[-4:])", "v[r] = vyre.sum(x[len(x) - 4:])"),
+    (GROUPS, "y[r, :n] = m[r, :n]", "for k in range(u32(n)): y[r, k] = m[r, k]"),
+    (GROUPS, "v[r * b : r * b + b] = x[r * b : r * b + b] * 2.0", "for k in range(b): v[r * b + k] = x[r * b + k] * 2.0"),
+    (GROUPS, "v[:-1] = x[1:]", "for k in range(len(v) - 1): v[k] = x[1 + k]"),
+    (GROUPS, "n2 = triton.next_power_of_2(m.shape[1])\ny[r, :] = row * f32(n2)", "n2 = m.shape[1]\ny[r, :] = row * f32(n2)"),
+    (GROUPS, "v[r] = np.dot(row, x[:])", "v[r] = vyre.sum(row * x[:])"),
+    (GROUPS, "y[r : r + 2, 0:2] = tl.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
+    (GROUPS, "y[r : r + 2, 0:2] = vyre.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
+    (GROUPS, "v[r] = np.mean(row)", "v[r] = vyre.sum(row) / f32(len(row))"),
+    (GROUPS, "v[r] = tl.sum(row, axis=0)", "v[r] = vyre.sum(row, axis=0)"),
+    (GROUPS, "y[r, 0:2] = block - vyre.sum(block, axis=1)", "y[r, 0:2] = block - vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "v[r] = vyre.sum(row, dim=0)", "v[r] = vyre.sum(row, axis=0)"),
+    (GROUPS, "v[r] = vyre.sum(block, dim=1, keepdim=True)", "v[r] = vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "y[r, :] = vyre.cumsum(row, keepdims=True)", "y[r, :] = vyre.cumsum(row)"),
+    (GROUPS, "v[r] = vyre.sum(row, dtype=np.float64)", "v[r] = vyre.sum(f64(row))"),
+]  # fmt: skip
+"""Remedies that are done literally."""
+
+
+def written_remedies(error: Diagnostic, lines: str) -> Iterator[str]:
+    """The lines with the text of a remedy in the place of each expression around the mistake, and in the place of its line."""
+    assert error.loc is not None
+    text = re.sub(r"^(leave it out: )?write ", "", error.help or "")
+    remedies = {
+        text,
+        *(text.partition(mark)[0] for mark in (", or ", "; ", ": a row", ", the ", ", which ", " for the ")),
+    }
+    head = error.loc.source.text.index("# ---\n") + len("# ---\n")
+    number = error.loc.source.text[head : error.loc.start].count("\n")
+    before = lines.split("\n")
+    line = before[number]
+    first = error.loc.start - head - sum(len(each) + 5 for each in before[:number]) - 4
+    last = first + error.loc.end - error.loc.start
+    places = {(0, len(line))}
+    for node in ast.walk(ast.parse(line)):
+        start, end = getattr(node, "col_offset", last), getattr(node, "end_col_offset", 0)
+        if start <= first and last <= end:
+            places.add((start, end))
+    for start, end in places:
+        for remedy in remedies:
+            yield "\n".join([*before[:number], line[:start] + remedy + line[end:], *before[number + 1 :]])
+
+
+def test_a_remedy_is_done_literally(tmp_path: Path) -> None:
+    """No word of it is a placeholder: what it says, in the place of the mistake or of its line, is what is right."""
+
+    def check(case: tuple[int, tuple[str, str, str]]) -> None:
+        number, (head, lines, right) = case
+        with pytest.raises(DiagnosticError) as caught:
+            module_of(tmp_path, f"{head}    # ---\n", lines, f"literal_{number}").kernel.text()
+        assert right in [*written_remedies(caught.value.diagnostics[0], lines)]
+
+    each(enumerate(LITERAL), check, lambda case: case[1][1])
+
+
 WARNED: list[tuple[str, str, str, str]] = [
     # the lines of a kernel, its call, words of the warning, the call or the lines with the remedy
     ("y[vyre.global_id(0)] = 1.0", "[2, 4]", "all 4 workgroups along axis 1 do the same", "[2]"),
     ("y[vyre.global_id(1)] = 1.0", "[2]", "write vyre.global_id(0): vyre.global_id(1) is always 0", "y[vyre.global_id(0)] = 1.0"),
     ("y[vyre.local_id(0)] = 1.0", "[2]", "all 2 workgroups along axis 0 do the same", "[1]"),
+    ("i = vyre.global_id(0)\nif i < len(b):\n    y[0] += f32(b[i])", "[2]", "all 4 invocations of a workgroup store to y[0]",
+     "i = vyre.global_id(0)\nif i < len(b):\n    vyre.atomic_add(y, 0, f32(b[i]))"),
+    ("i = vyre.global_id(0)\ny[0] = y[0] + f32(b[i])", "[1]", "help: write vyre.atomic_add(y, 0, f32(b[i]))", "i = vyre.global_id(0)\nvyre.atomic_add(y, 0, f32(b[i]))"),
+    ("i = vyre.global_id(0)\nif i >= len(b):\n    return\ny[3] = max(y[3], f32(b[i]))", "[2]", "help: write vyre.atomic_max(y, 3, f32(b[i]))",
+     "i = vyre.global_id(0)\nif i >= len(b):\n    return\nvyre.atomic_max(y, 3, f32(b[i]))"),
+    ("i = vyre.global_id(0)\ny[0] = f32(b[i])", "[1]", "help: write y[i] = f32(b[i])", "i = vyre.global_id(0)\ny[i] = f32(b[i])"),
+    ("s = vyre.workgroup_reduce(f32(b[vyre.global_id(0)]))\nif vyre.local_id(0) == 0:\n    y[0] += s", "[2]", "help: write vyre.atomic_add(y, 0, s)",
+     "s = vyre.workgroup_reduce(f32(b[vyre.global_id(0)]))\nif vyre.local_id(0) == 0:\n    vyre.atomic_add(y, 0, s)"),
+    ("y[vyre.workgroup_id(0)] = 1.0", "[2]", "all 4 invocations of a workgroup do the same", "y[vyre.global_id(0)] = 1.0"),
+    ("t = vyre.shared(f32, 60000)\ni = vyre.local_id(0)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]", "[1]", "give t 58112 elements at most",
+     "t = vyre.shared(f32, 58112)\ni = vyre.local_id(0)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
+    ("i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\ny[i] = t[3 - i]", "[1]", "this reads elements of t that other invocations store",
+     "i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[2]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[64]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
+    ("i = vyre.global_id(0)\ny[b[i] // 2] += 1.0", "[1]", "write vyre.atomic_add(y, b[i] // 2, 1.0)", "i = vyre.global_id(0)\nvyre.atomic_add(y, b[i] // 2, 1.0)"),
     ("y[0] = 1.0", "[2, 2]", "all 2 workgroups along axis 0 do the same", "[1]"),
     ("i = vyre.global_id(0)\ny[i] = f32(abs(i - 2))", "[1]", "write vyre.abs_diff(i, 2)", "i = vyre.global_id(0)\ny[i] = f32(vyre.abs_diff(i, 2))"),
-    ("s = 0\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]", "begin with s = f32(0), and add f32(...)",
+    ("s = 0\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]", "begin with s = f32(0), and write s += f32(b[j])",
      "s = f32(0)\nfor j in range(8):\n    s += f32(b[j])\ny[0] = s"),
     ("s, j = 0, 0\nwhile j < 8:\n    if b[j] != 3:\n        s += b[j]\n    j += 1\ny[0] = f32(i32(s))", "[1]", "s adds up in u8, the type of its terms",
      "s, j = i32(0), 0\nwhile j < 8:\n    if b[j] != 3:\n        s += i32(b[j])\n    j += 1\ny[0] = f32(s)"),
+    ("i = vyre.global_id(0)\ny[i] = f32((b[i] + b[i + 1]) // 2)", "[1]", "write u8((u32(b[i]) + u32(b[i + 1])) // 2)",
+     "i = vyre.global_id(0)\ny[i] = f32(u8((u32(b[i]) + u32(b[i + 1])) // 2))"),
+    ("i = vyre.global_id(0)\ny[i] = f32(b[i] * b[i + 1])", "[1]", "write f32(f32(b[i]) * f32(b[i + 1]))", "i = vyre.global_id(0)\ny[i] = f32(f32(b[i]) * f32(b[i + 1]))"),
+    ("s = vyre.workgroup_reduce(b[vyre.local_id(0)])\ny[vyre.local_id(0)] = f32(s)", "[1]", "write s = vyre.workgroup_reduce(f32(b[vyre.local_id(0)]))",
+     "s = vyre.workgroup_reduce(f32(b[vyre.local_id(0)]))\ny[vyre.local_id(0)] = f32(s)"),
+    ("i, s = vyre.global_id(0), 0\nfor j in range(3):\n    s += b[i + j]\ny[i] = f32(s // 3)", "[1]", "begin with s = u32(0), and write s += u32(b[i + j]), and here u8(s // 3)",
+     "i, s = vyre.global_id(0), u32(0)\nfor j in range(3):\n    s += u32(b[i + j])\ny[i] = f32(u8(s // 3))"),
     ("v = y[0]\nif v == float('nan'):\n    y[0] = 1.0", "[1]", "help: write v != v", "v = y[0]\nif v != v:\n    y[0] = 1.0"),
     ("if y[0] != np.nan:\n    y[0] = 1.0", "[1]", "always true: a NaN is equal to nothing", "if y[0] == y[0]:\n    y[0] = 1.0"),
 ]  # fmt: skip
 SILENT = [
     ("vyre.atomic_add(y, 0, 1.0)", "[2, 3]"),
     ("y[0] = f32(vyre.num_workgroups(0)) + f32(vyre.num_workgroups(1))", "[2, 3]"),
-    ("y[vyre.workgroup_id(0) * 2 + vyre.workgroup_id(1)] = 1.0", "[2, 2]"),
+    ("y[vyre.global_id(0) * 2 + vyre.workgroup_id(1)] = 1.0", "[2, 2]"),
+    ("i = vyre.local_id(0)\nif i == 0:\n    y[vyre.workgroup_id(0)] += 1.0", "[2]"),
+    ("i = vyre.global_id(0)\nif i == 3:\n    y[0] += 1.0", "[2]"),
+    (
+        "s = vyre.workgroup_reduce(f32(b[vyre.global_id(0)]))\nif vyre.local_id(0) == 0:\n    vyre.atomic_add(y, 0, s)",
+        "[2]",
+    ),
+    ("i = vyre.global_id(0)\ny[i] = f32(u32(b[i] * 16 + b[i + 1]) + u32(b[i] - 48))", "[1]"),
     ("s = u8(0)\nfor j in range(8):\n    s += b[j]\ny[0] = f32(s)", "[1]"),
     ("s = 0\nfor j in range(8):\n    s = max(s, b[j])\ny[0] = f32(s)", "[1]"),
     ("y[0] = 1.0", "[1]"),
@@ -246,7 +376,10 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
         arrays = np.full(8, 100, np.uint8), np.zeros(64, np.float32)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            kernel[eval(grid.strip("[]"))](*arrays)
+            kernel.text()
+            kernel._warn(
+                eval(grid.strip("[]")), arrays
+            )  # as a call does before it runs, which takes a compilation
         assert all(issubclass(warning.category, ProgramWarning) for warning in given)
         return "\n".join(str(warning.message) for warning in given)
 
@@ -257,6 +390,16 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
 
     each(WARNED, check)
     each(SILENT, lambda case: pytest.fail(text) if (text := said(*case)) else None)
+
+
+def test_exchanged_axes_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=(4, 4))\ndef kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):\n"
+    lines = "i, j = vyre.global_id(0), vyre.global_id(1)\nif i < y.shape[0] and j < y.shape[1]:\n    y[i, j] = x[i, j]"
+    kernel = module_of(tmp_path, head, lines, "exchanged").kernel
+    x = np.ones((40, 8), np.float32)
+    with pytest.warns(ProgramWarning, match=r"exchange the extents of the grid: write kernel\[10, 2\]"):
+        kernel[2, 10](x, np.zeros_like(x))
+    kernel[10, 2](x, np.zeros_like(x))
 
 
 LOST: list[tuple[str, str, str]] = [
@@ -293,7 +436,11 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
     frozen.flags.writeable = False
     kernel = module.kernel[1]
     cases: list[tuple[tuple[Any, ...], str, tuple[Any, ...]]] = [
-        ((2.5, x, y), "pass a whole number, or declare n: f32", (2, x, y)),
+        (
+            (2.5, x, y),
+            "pass a whole number, such as n=2, which // gives where / gave this, or declare n: f32",
+            (2, x, y),
+        ),
         (("2", x, y), "pass int(n)", (int("2"), x, y)),
         (
             (x, 2, y),
@@ -336,6 +483,12 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
     ).kernel
     with pytest.raises(BadInputs, match=r"pass an array of 64 columns, or write f32\[:, :\] in the head"):
         rows[3](np.zeros((3, 32), np.float32))
+    with pytest.raises(AttributeError, match="has no attribute launch") as missing:
+        module.kernel.launch(2, x, y)
+    assert missing.value.__notes__ == ["help: write kernel[vyre.ceil_div(len(y), 8)](n, x, y)"]
+    with pytest.raises(BadInputs) as grid:
+        module.kernel[(1,), (64,)]
+    assert grid.value.__notes__[0].startswith("help: write kernel[1](...): a grid counts workgroups")
     with pytest.raises(TypeError, match=r"such as kernel\[vyre\.ceil_div\(len\(y\), 8\)\]\(\.\.\.\)"):
         module.kernel(2, x, y)
     with pytest.raises(BadInputs, match=r"convert it, x\.astype\('float32'\)"):

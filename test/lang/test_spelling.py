@@ -21,7 +21,7 @@ def neighbour(x: Read[f32], y: Write[f32]) -> None:
     i = vyre.local_id(0)
     tile = vyre.shared(f32, 64)
     tile[i] = x[i]
-    y[i] = tile[63 - i]
+    y[i] = tile[63 - i if x[0] < 1.0 else i]
 
 
 @vyre.program(workgroup=64)

@@ -154,7 +154,7 @@ def test_a_diagnostic_in_full() -> None:
         "file.vyre:4:3: note: first defined here\n"
         "    %a = const 1 : u32\n"
         "    ^~~~~~~~~~~~~~~~~~\n"
-        "help: an SSA value is assigned once; give this one another name"
+        "help: an SSA value is assigned once: write %a_1 = lane_id, and %a_1 for %a behind it"
     )
 
 

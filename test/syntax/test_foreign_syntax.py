@@ -117,7 +117,7 @@ def test_a_line_is_told_how_it_is_written() -> None:
         ("# a comment", "#", "// to the end of its line"),
         ("/* a comment */", "/*", "// to the end of its line"),
         ("#pragma unroll", "#pragma unroll", "--pass=unroll"),
-        ("%r = load %x[%i] : f32", "%x", "buffer @buffer : f32[?] read binding(0)"),
+        ("%r = load %x[%i] : f32", "%x", "write %r = load @x[%i] : f32"),
         ("%r = load x[%i] : f32", "x", "load @x[%i] : f32"),
         ("%r = call f(%v)", "f", "call @f(%a) : (f32) -> f32"),
         ("%r = cast %v : f32 to f16", "to", "cast %a : f32 -> f16"),

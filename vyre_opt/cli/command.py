@@ -137,6 +137,18 @@ class GroupedCommand(PlainCommand):
             if any("--pass" in param.opts for param in self.params) and name in _passes():
                 message = f"no such option {error.option_name}: a pass is run by --pass={name}"
                 raise click.UsageError(message, ctx) from None
+            meant = _FOREIGN_OPTIONS.get(name, "")
+            if meant and any(meant.partition("=")[0] in param.opts for param in self.params):
+                value = next(
+                    (
+                        a.partition("=")[2]
+                        for a in ctx.meta[ARGUMENTS]
+                        if a.startswith(f"{error.option_name}=")
+                    ),
+                    "",
+                )
+                written = f"{meant}={value}" if value and "=" not in meant else meant
+                raise click.UsageError(f"no such option {error.option_name}: write {written}", ctx) from None
             raise
         except click.UsageError as error:
             for option, value in pairwise(args[:end]):
@@ -161,6 +173,14 @@ class GroupedCommand(PlainCommand):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{self.epilog}" if self.epilog else "")
+
+
+_FOREIGN_OPTIONS = {
+    "passes": "--pass", "pipeline": "--pass-pipeline", "run_pass": "--pass", "optimize": "-O", "opt": "-O", "gpu": "--target", "arch": "--target",
+    "gpu_arch": "--target", "march": "--target", "device": "--target", "input": "--in", "inputs": "--in", "output": "-o", "length": "--len",
+    "size": "--len", "shape": "--len", "blocks": "--grid", "workgroups": "--grid", "program": "--entry", "kernel": "--entry", "define": "--spec",
+}  # fmt: skip
+"""Options of other tools, and what they are here."""
 
 
 def _passes() -> Collection[str]:

@@ -96,7 +96,10 @@ def command(
         errors.write_stdout(_pass_list())
         return 0
     if file is None or test is None:
-        raise click.UsageError(f"give {'a FILE' if file is None else 'a --test'}", ctx)
+        raise click.UsageError(
+            f"give {'a FILE' if file is None else 'a --test, such as --test ./test.sh, which exits with 0 for a text that is interesting'}",
+            ctx,
+        )
     if in_place and (output is not None or file == "-"):
         raise click.UsageError("--in-place is for a FILE, without --output", ctx)
     from ..reduce import Oracle

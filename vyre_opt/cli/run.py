@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,8 @@ def parse_grid(text: str) -> tuple[int, ...]:
     """`X[,Y[,Z]]` as counts of workgroups.  Raises ValueError."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise ValueError(f"{text!r} is not X[,Y[,Z]], counts of workgroups")
+        numbers = re.findall(r"\d+", text.split(".")[0])[:3] or ["1"]
+        raise ValueError(f"{text!r} is not X[,Y[,Z]], counts of workgroups; write {','.join(numbers)}")
     return tuple(map(int, parts))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -168,12 +169,18 @@ def _once(pairs: Pairs, option: str) -> dict[str, str]:
 
 def _count(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ToolError(f"--len {name}: {text!r} is not a count of elements")
+        parts = re.findall(r"\d+", text)
+        meant = ",".join(parts) if re.fullmatch(r"\W*\d+(\s*[x*/;:)\]( ,]+\s*\d+)*\W*", text) else "1024"
+        raise ToolError(
+            f"--len {name}: {text!r} is not a count of elements\nhelp: write --len {name}={meant}"
+        )
     return int(text)
 
 
 def _extents(name: str, text: str) -> tuple[int, ...]:
     """The extents that `--len x=8,64` gives."""
+    if not re.fullmatch(r"[\d,]*", text):
+        _count(name, text)
     return tuple(_count(name, part) for part in text.split(","))
 
 

@@ -193,7 +193,9 @@ def write_file(content: bytes | memoryview, path: str) -> None:
             _remove(partial)
             raise
     except OSError as error:
-        raise ToolError(f"cannot write {path}: {error.strerror}") from None
+        folder = os.path.dirname(path)
+        help = f"; make the folder: mkdir -p {folder}" if folder and not os.path.isdir(folder) else ""
+        raise ToolError(f"cannot write {path}: {error.strerror}{help}") from None
     except ValueError:
         raise ToolError(f"cannot write {path!r}: a file name holds no NUL") from None
 

@@ -65,6 +65,11 @@ class CallSyntax:
     give_param: str
     shape: str = ", "
 
+    def extents(self, shape: Sequence[int | None]) -> str:
+        """A length with several extents, 16 for each that is open."""
+        written = self.shape.join(str(extent or 16) for extent in shape)
+        return written if self.shape == "," else f"({written})"
+
 
 PYTHON = CallSyntax(
     entry="entry=",
@@ -168,7 +173,7 @@ def set_specs(
         if not specs:
             known = list(dict.fromkeys(s for program in programs for s in program.specs))
             listed = ", ".join(f"@{s}" for s in known) or "none"
-            message = f"{title} has no spec @{plain}; it has {listed}{_hint(plain, known)}"
+            message = f"{title} has no spec @{plain}; it has {listed}{_hint(plain, known) if known else ': leave it out'}"
             errors.append(Diagnostic("error", message, programs[0].loc if programs else None))
         for spec in specs:
             try:
@@ -217,7 +222,12 @@ def check_names(
     for name in plain:
         if name in known:
             continue
-        hint = _hint(name, known)
+        wanted = [
+            b.name for b in buffers if b.name not in plain and getattr(b, "access", None) is AccessMode.READ
+        ]
+        hint = _hint(name, known) if known else "; leave it out"
+        if not hint and len(wanted) == 1:
+            hint = f"; pass it as {wanted[0]}"
         if signature.owner == "pipeline" and name in {b.name for b in signature.buffers}:
             hint = f"; @{name} is its own, unless it is declared read, live_in or live_out"
         raise BadInputs(
@@ -262,7 +272,7 @@ def bind(
         if buffer.dimensions > 1:
             argument = _shaped_argument(signature, buffer, array, length, known, syntax)
             if argument is None and buffer not in missing and not _follows_missing(buffer, known):
-                errors.append(_open_size(signature, buffer, syntax))
+                errors.append(_open_size(signature, buffer, syntax, known))
             shape = None if argument is None else shape_in_elements(buffer, argument)
             known.update(lengths_by_dimension(buffer.name, shape or (None,) * buffer.dimensions))
             known[buffer.name] = None if shape is None else prod(shape)
@@ -273,7 +283,7 @@ def bind(
             length = size
         argument = _argument(signature, buffer, array, length, syntax)
         if argument is None and buffer not in missing and not _follows_missing(buffer, known):
-            errors.append(_open_size(signature, buffer, syntax))
+            errors.append(_open_size(signature, buffer, syntax, known))
         count = argument.count if isinstance(argument, OutputAlloc) else _elements(array, buffer)
         if size is not None and count not in (None, size):
             raise BadInputs(
@@ -293,8 +303,15 @@ def _follows_missing(buffer: Buffer, known: Mapping[str, int | None]) -> bool:
     return any(known.get(name) is None for size in sizes for name in lengths_of(size))
 
 
-def _open_size(signature: Signature, buffer: Buffer, syntax: CallSyntax) -> Diagnostic:
+def _open_size(
+    signature: Signature, buffer: Buffer, syntax: CallSyntax, known: Mapping[str, int | None]
+) -> Diagnostic:
+    """The error for a buffer whose length nothing says; the other buffers' length stands in its remedy, if they have one."""
     option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
+    counts = {known.get(b.name) for b in signature.read if b.dimensions == 1} - {None}
+    if buffer.dimensions == 1 and len(counts) == 1:
+        advice = option.replace(": n}", ": {value}}").format(name=buffer.name, value=counts.pop())
+        return Diagnostic("error", f"buffer @{buffer.name} has an open size: pass {advice}", buffer.loc)
     advice = option.format(name=buffer.name, value=syntax.shape.join(["N"] * buffer.dimensions))
     if buffer.dimensions > 1:
         advice = advice.replace(": n}", f": ({', '.join(['n'] * buffer.dimensions)})}}")
@@ -373,7 +390,8 @@ def _shaped_argument(
         is_shape = isinstance(length, (tuple, list)) and len(length) == buffer.dimensions
         if not is_shape or not all(_is_whole(extent) and 0 <= int(extent) <= MAX_EXTENT for extent in length):
             raise BadInputs(
-                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension"
+                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension: "
+                f"{syntax.length.format(name=buffer.name, value=syntax.extents(expected.shape))}"
             )
         if not shapes_agree(tuple(length), expected.shape):
             raise BadInputs(f"{option}: {declared}")

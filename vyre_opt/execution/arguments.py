@@ -48,7 +48,18 @@ def _bound(
         unknown = [name for name in kwargs if name not in parameters]  # rather than what they leave missing
         message = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
         wrong = CallTypeError(f"{function.__name__}(): {message}")
-        wrong.add_note(f"help: it is {function.__name__}({', '.join(parameters)})")
+        help = f"it is {function.__name__}({', '.join(parameters)})"
+        missing = [*parameters][len(args) :]
+        missing = [
+            name
+            for name in missing
+            if name not in kwargs and parameters[name].default is inspect.Parameter.empty
+        ]
+        if len(unknown) == 1 and len(missing) == 1:
+            help = f"write {missing[0]}= for {unknown[0]}=; {help}"
+        elif not unknown and len(missing) == 1 and "Write[" in str(parameters[missing[0]].annotation):
+            help += f"; pass an array for {missing[0]}, which it writes, such as {missing[0]}=np.zeros_like({next(iter(parameters))})"
+        wrong.add_note(f"help: {help}")
         raise wrong from None
 
 
@@ -68,9 +79,14 @@ def _why(value: Any, param: Param, error: Exception) -> str:
         )
     value = number_of(value)
     if isinstance(value, float) and dtype.is_int and value.is_integer():
-        return f"{error}; pass int({name})"
+        return f"{error}; pass int({name}), which is {int(value)}"
     if isinstance(value, float) and dtype.is_int:
-        return f"{error}; pass a whole number, or declare {name}: f32"
+        whole = (
+            f", such as {name}={int(value)}, which // gives where / gave this"
+            if value == value and abs(value) < 2**62
+            else ""
+        )
+        return f"{error}; pass a whole number{whole}, or declare {name}: f32"
     if type(value) is int and dtype.is_int:
         low, high = arith.int_range(dtype)
         ranges = {

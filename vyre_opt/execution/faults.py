@@ -106,6 +106,16 @@ def out_of_bounds(
     lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
+    if len(dimensions) == 1:
+        dimension = dimensions[0] or 0
+        dtype, below, length = op.indices[dimension].type, "", lengths
+        if dtype.element.kind != "uint":
+            below, length = "0 <= ", f"{dtype.element}({lengths})"
+        elif dtype.bits == 64:
+            length = f"u64({lengths})"
+        help += spelling_at(op.loc).guard(
+            _text(op), written, op.indices[dimension].name, below, length, dimension
+        )
     if any(_is_wrapped(index) for index in indices):
         help = f"an unsigned index below 0 wraps: compare it before it is computed, or compute with i32; or {help}"
     elif len(shape) > 1 and dimensions[-1] != len(shape) - 1:  # rows beyond the last
@@ -113,6 +123,10 @@ def out_of_bounds(
     elif _reads_a_slice(op):
         help = f"{spelling_at(op.loc).filled(written)}, or {help}"
     return fault("bounds", program, op, message, help=help, by=invocation)
+
+
+def _text(op: Op) -> str:
+    return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
 
 
 def _is_wrapped(index: int) -> bool:

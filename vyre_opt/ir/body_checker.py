@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .access_extents import is_matrix_access
+from .carried_values import with_iter
 from .diagnostics import Diagnostic, Location, suggest_later
 from .fixes import with_access
 from .formats import FORMATS, lacks_else
@@ -12,7 +13,9 @@ from .lowered_ops import LOWERED_FORMATS, lowered_attrs
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
+from .rewrite import constant_value
 from .types import UNKNOWN, DataType
+from .undeclared import declaration_help
 
 _BY_TYPES = ("binary", "compare")
 """Formats of two operands whose rule looks at types only."""
@@ -211,7 +214,14 @@ class BodyChecker:
         elif end.name != terminator:
             self.error(end, f"this block ends in {terminator}, not {end.name}")
         elif len(end.operands) != len(types):
-            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted")
+            error = self.error(
+                end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted"
+            )
+            if not types and owner is not None and owner.name in ("for", "while"):
+                error.help = (
+                    with_iter(owner.loc, end.operands)
+                    or f"leave {end.name} out: this {owner.name} carries no values"
+                )
         else:
             for value, dtype in zip(end.operands, types, strict=True):
                 if value.type is not dtype and not self.poisoned(value.type, dtype):
@@ -234,7 +244,13 @@ class BodyChecker:
                 return "a function cannot touch buffers"
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
+            is_said = message in self.unknown
             self.unknown_name(op, message, name, self.buffers, self.owner)
+            error = self.unknown.get(message)
+            if error is not None and not is_said:
+                values = op.operands[:1] if op.name == "store" else op.results
+                dtype = values[0].type if values else None
+                error.help = declaration_help(op.definition, name, self.buffers, dtype, len(op.indices))
             return None
         if buffer.is_cluster and op.name not in ("load", "store"):
             return f"works on storage and workgroup memory; cluster memory, such as @{name}, is loaded and stored"
@@ -297,7 +313,12 @@ class BodyChecker:
         if buffer is None or self.holes.is_invalid(buffer) or len(op.indices) == buffer.dimensions:
             return None
         dimensions = _several(buffer.dimensions, "dimension")
-        return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
+        given = [
+            f"%{index.name}" if not index.is_unnamed_constant else str(constant_value(index))
+            for index in op.indices
+        ]
+        whole = [*given[: buffer.dimensions], *["0"] * (buffer.dimensions - len(given))]
+        return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given: write @{buffer.name}[{', '.join(whole)}]"
 
 
 OpRule = Callable[[BodyChecker, Op], Problem]
@@ -371,7 +392,7 @@ def _conversion(op: Op, value: Value) -> str | None:
         return None
     if op.operands[:1] == (value,) and op.name in ("if", "select", "assert", "condition") and is_number:
         zero = "0.0" if value.type.element.is_float else "0"
-        return f"compare it before, and use that: %c = ne {name}, {zero} : {value.type}"
+        return f"compare it before, and use that: {name}_set = ne {name}, {zero} : {value.type}"
     if value in op.indices and value.type.is_float:
         return f"convert it before: {name}_u32 = cast {name} : {value.type} -> u32"
     if op.definition.format not in _OF_ONE_TYPE:

@@ -14,6 +14,7 @@ from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
 from .ops import AXES
 from .program import Op, Program
+from .racing_stores import racing_launches
 
 __all__ = ["ignored_axes"]
 
@@ -28,6 +29,7 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     if 0 in grid or all(extent == 1 for extent in (*grid, *program.workgroup)):
         return
     ops = list(program.walk())
+    yield from racing_launches(program, grid, loc)
     if any(map(_may_repeat, ops)) or not any(_stores(op, program) for op in ops):
         return
     asked = {(op.name, op.attrs.get("axis")) for op in ops}
@@ -41,6 +43,11 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
         and not asked & {*((name, AXES[a]) for name in _OF_LANES), *((name, None) for name in _LINEAR)}
     ]
     zero = next(_always_zero(program, grid, asked), None)
+    if not same_groups and zero is None and _is_of_groups(program, ops, asked):
+        spelling = spelling_at(program.loc)
+        message = f"all {program.lanes} invocations of a workgroup do the same: {program.name} has no {spelling.id('global_id', 0)}"
+        help = f"write {spelling.lanes(1)}, where a workgroup is for one element or row; or {spelling.id('global_id', 0)} for an element of each invocation"
+        yield Diagnostic("warning", message, program.loc, help=help).note("it is launched here", loc)
     if not same_groups and (zero is None or not same_lanes):
         return
     axis = [*same_groups, *same_lanes][0]
@@ -55,6 +62,18 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     if loc is not program.loc:
         warning.note(f"{program.name} is declared here", program.loc)
     yield warning
+
+
+def _is_of_groups(program: Program, ops: Sequence[Op], asked: set[tuple[str, str | None]]) -> bool:
+    """Whether a program asks which workgroup it is, and nothing in it tells invocations of one apart."""
+    names = {name for name, _ in asked}
+    apart = ("global_id", "local_id", *_LINEAR, "copy_async", "slice_load", "slice_store")
+    return (
+        program.lanes > 1
+        and "workgroup_id" in names
+        and not names.intersection(apart)
+        and not any(op.definition.effects & {"subgroup", "workgroup"} for op in ops)
+    )
 
 
 def _is_several(extent: Extent) -> bool:

@@ -49,7 +49,7 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         warning = Diagnostic("warning", message, reader or launch.loc, help=help)
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
-    diagnostics += map(unwritten_warning, tracker.unwritten_reads)
+    diagnostics += map(unwritten_warning, unwritten_reads(pipeline, module))
     if all(
         diagnostic.severity != "error" for diagnostic in diagnostics
     ):  # else what is lost may follow from that
@@ -99,7 +99,8 @@ def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
                 warnings += ignored_axes(program, grid, stage.loc)
     observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
     observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
-    warnings += _Unread(module, observed).visit(pipeline.stages)
+    readers: dict[str, Stage] = {read.buffer.name: read.stage for read in unwritten_reads(pipeline, module)}
+    warnings += _Unread(module, observed, readers).visit(pipeline.stages)
     taken = {name for stage in pipeline.walk() for name in _names(stage)}
     for buffer in pipeline.buffers.values():
         if buffer.access is AccessMode.WRITE and buffer.name not in taken:
@@ -118,10 +119,12 @@ def _names(stage: Stage) -> Sequence[str]:
 
 
 class _Unread:
-    """`needed`: the buffers that the caller sees, or that a stage behind may read."""
+    """`needed`: the buffers that the caller sees, or that a stage behind may read.  `readers`: the first stages that read buffers
+    which nothing has written before."""
 
-    def __init__(self, module: Module, needed: set[str]) -> None:
+    def __init__(self, module: Module, needed: set[str], readers: dict[str, Stage]) -> None:
         self.module, self.needed = module, needed
+        self.readers = readers
         self._uses: dict[str, tuple[BufferUses, bool]] = {}
         """Uses of the buffers of programs, and whether they print or stop a run."""
 
@@ -168,22 +171,38 @@ class _Unread:
         names = " and ".join(spelling.buffer(name) for name in written)
         message = f"nothing reads {names} behind this stage, which writes nothing else"
         help = "let the last stage write a buffer that the caller gets, or leave this one out"
+        reader = next((self.readers[name].loc for name in written if name in self.readers), None)
+        if reader is not None and stage.loc is not None and reader.start < stage.loc.start:
+            help = f"move it before line {reader.line}, {_line(reader)}, which reads {names}"
         return [Diagnostic("warning", message, stage.loc, help=help)]
 
 
 class UnwrittenRead(NamedTuple):
-    """A stage reads a buffer of the pipeline that nothing can have written before it; `op`: where its program does."""
+    """A stage reads a buffer of the pipeline that nothing can have written before it; `op`: where its program does; `writer`: the
+    first stage behind it that writes the buffer."""
 
     buffer: Buffer
     stage: Launch | KernelStage | HostRead
     op: Op | None
+    writer: Launch | KernelStage | Fill | None = None
 
 
 def unwritten_reads(pipeline: Pipeline, module: Module) -> list[UnwrittenRead]:
     """The first such stage for each buffer."""
     tracker = _ContentsTracker(pipeline, module)
     tracker.visit_stages(pipeline.stages)
-    return tracker.unwritten_reads
+    stages = [*pipeline.stages]  # of a repeat's, those before may be behind
+    return [read._replace(writer=_writer(read, stages, tracker)) for read in tracker.unwritten_reads]
+
+
+def _writer(
+    read: UnwrittenRead, stages: Sequence[Stage], tracker: _ContentsTracker
+) -> Launch | KernelStage | Fill | None:
+    at = next((number for number, stage in enumerate(stages) if stage is read.stage), len(stages))
+    for stage in stages[at + 1 :]:
+        if isinstance(stage, (Launch, KernelStage, Fill)) and read.buffer.name in tracker.written_by(stage):
+            return stage
+    return None
 
 
 def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
@@ -197,13 +216,23 @@ def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
     does = "updates" if read.op is not None and "atomic" in read.op.definition.effects else "reads"
     message = f"this stage {does} {shown}, which nothing has written before it: it may hold anything"
     help = f"write {fill} before it"
+    if read.writer is not None and read.writer.loc is not None:
+        moved = read.writer.loc
+        help = f"move line {moved.line}, {_line(moved)}, before it: stages run in the order in which they are written; or {help}"
     if buffer.live_out or buffer.access is AccessMode.WRITE:
         help += f", or {spelling.input(buffer.name)} if the caller passes what it holds"
     where = loc.find(f"@{buffer.name}") if loc is not None else None
-    warning = Diagnostic("warning", message, where, help=help).add_fix(with_stage(loc, fill))
+    warning = Diagnostic("warning", message, where, help=help)
+    if read.writer is None:
+        warning.add_fix(with_stage(loc, fill))
     if read.op is not None:
         warning.note(f"{read.op.name} is here", read.op.loc)
     return warning.note(f"{shown} is declared here", buffer.loc)
+
+
+def _line(loc: Location) -> str:
+    """The text of a stage on one line."""
+    return " ".join(loc.source.text[loc.start : loc.end].split())
 
 
 class _ContentsTracker:
@@ -262,6 +291,20 @@ class _ContentsTracker:
                 self.undefined[name] = (stage, formal)
             elif formal.access is not AccessMode.READ:
                 self.undefined.pop(name, None)
+
+    def written_by(self, stage: Launch | KernelStage | Fill) -> set[str]:
+        """The buffers that a stage may write."""
+        if isinstance(stage, Fill):
+            return {stage.buffer}
+        if isinstance(stage, KernelStage):
+            kernel = NAMED_KERNELS.get(stage.kernel)
+            roles = zip(stage.buffers, kernel.roles if kernel else (), strict=False)
+            return {name for name, role in roles if role.access is not AccessMode.READ}
+        program = self.module.programs.get(stage.program)
+        if program is None:
+            return set()
+        pairs = zip(stage.buffers, program.bound_buffers, strict=False)
+        return {name for name, formal in pairs if formal.name in self.uses(program).written}
 
     def uses(self, program: Program) -> BufferUses:
         if program.name not in self._uses:

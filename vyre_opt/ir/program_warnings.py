@@ -21,6 +21,7 @@ from .fixes import with_flag
 from .folding import fold
 from .loops import bounds
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
+from .racing_stores import racing_stores
 from .rewrite import constant, constant_value
 from .shapes import show_shape
 from .types import with_article
@@ -49,6 +50,29 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
+        diagnostics += (*racing_stores(item), *_too_much_memory(item))
+
+
+MAX_WORKGROUP_BYTES = 227 << 10
+"""Workgroup memory that the largest GPUs give a workgroup: those of sm_90 and sm_100."""
+
+
+def _too_much_memory(program: Program) -> Iterator[Diagnostic]:
+    """The warning of workgroup buffers that no GPU has room for."""
+    buffers = [
+        b for b in program.buffers.values() if b.is_on_chip and b.count is not None and b.dtype.size_bytes
+    ]
+    sizes = [(b.count or 0) * (b.dtype.size_bytes or 0) for b in buffers]
+    if sum(sizes) <= MAX_WORKGROUP_BYTES:
+        return
+    largest = buffers[sizes.index(max(sizes))]
+    room = (MAX_WORKGROUP_BYTES - sum(sizes) + max(sizes)) // (largest.dtype.size_bytes or 1)
+    spell = spelling_at(largest.loc).buffer
+    message = f"{program.name} has {sum(sizes)} bytes of workgroup memory, and no GPU gives a workgroup more than {MAX_WORKGROUP_BYTES}"
+    help = f"give {spell(largest.name)} {room} elements at most" if room > 0 else "make the buffers smaller"
+    yield Diagnostic(
+        "warning", message, largest.loc, help=f"{help}; larger ones are arguments, in the memory of the GPU"
+    )
 
 
 def accesses_outside(program: Program) -> dict[Op, Diagnostic]:

@@ -5,7 +5,8 @@ put `barrier workgroup` between them          put `vyre.barrier()` between them
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 
 from ..records import dataclass
 
@@ -19,7 +20,9 @@ class Spelling:
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
     `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
-    with an axis.  `atomic`: the usual one."""
+    with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
+    text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
+    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head."""
 
     name: str
     copy_wait: str
@@ -37,6 +40,12 @@ class Spelling:
     debugger: str
     id: Callable[[str, int], str]
     atomic: str
+    update: Callable[[str, str, Sequence[str], str, object, str], str]
+    element: Callable[[str, Sequence[str]], str]
+    target: Callable[[str], str]
+    lanes: Callable[[int], str]
+    guard: Callable[[str, str, str, str, str, int], str]
+    blocks: Callable[[str, int], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -60,7 +69,70 @@ VYRE = Spelling(
     debugger="run it under vyre-run --debug to stop there",
     id=lambda op, axis: f"{op} {'xyz'[axis]}",
     atomic="such as atomic_add",
+    update=lambda op, buffer, indices, value, dtype, source: (
+        f"{op} {_in_text(buffer, indices)}, {value} : {dtype}"
+    ),
+    element=lambda buffer, indices: _in_text(buffer, indices),
+    target=lambda source: "",
+    lanes=lambda count: f"workgroup({count})",
+    blocks=lambda name, lanes: f"ceil_div(len(@{name}), {lanes})",
+    guard=lambda text, buffer, index, below, length, dimension: (
+        ""
+        if below or not length.startswith("len ")
+        else f": write %extent = {length}, %inside = lt %{index}, %extent : u32, and if %inside {{ before it, }} behind it"
+    ),
 )
+
+
+def _in_text(buffer: str, indices: Sequence[str]) -> str:
+    return f"@{buffer}[{', '.join(indices)}]"
+
+
+def _target_in_python(source: str) -> ast.Subscript | None:
+    """The element that a statement stores to."""
+    try:
+        (statement,) = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return targets[0] if isinstance(targets[0], ast.Subscript) else None
+
+
+def _guard_in_python(source: str, buffer: str, below: str, length: str, dimension: int) -> str:
+    """`: write if i < len(x): before it` for the text `x[i]`; "" for one whose index is not written there."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == buffer:
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if dimension >= len(parts) or isinstance(parts[dimension], ast.Slice):
+                return ""
+            part = parts[dimension]
+            index = ast.get_source_segment(source, part)
+            return f": write if {below}{index} < {length}: before it"
+    return ""
+
+
+def _update_in_python(op: str, source: str) -> str:
+    """`vyre.atomic_add(y, 0, x[i])` for the text `y[0] += x[i]`, or `y[0] = y[0] + x[i]`."""
+    target = _target_in_python(source)
+    if target is None:
+        return f"vyre.{op}(...)"
+    statement = ast.parse(source).body[0]
+    value = statement.value  # type: ignore[attr-defined]
+    operands = [value]
+    if isinstance(statement, ast.Assign):
+        operands = (
+            [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "args", operands)
+        )
+    other = next((each for each in operands if ast.unparse(each) != ast.unparse(target)), value)
+    index = ast.get_source_segment(source, target.slice)
+    index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
+    array, text = (ast.get_source_segment(source, each) for each in (target.value, other))
+    return f"vyre.{op}({array}, {index}, {text})"
+
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -81,4 +153,12 @@ PYTHON = Spelling(
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
     id=lambda op, axis: f"vyre.{op}({axis})",
     atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
+    update=lambda op, buffer, indices, value, dtype, source: _update_in_python(op, source),
+    element=lambda buffer, indices: f"{buffer}[{', '.join(index.removeprefix('%') for index in indices)}]",
+    target=lambda source: ast.unparse(target) if (target := _target_in_python(source)) is not None else "",
+    lanes=lambda count: f"@vyre.program(workgroup={count})",
+    blocks=lambda name, lanes: f"vyre.ceil_div(len({name}), {lanes})",
+    guard=lambda text, buffer, index, below, length, dimension: _guard_in_python(
+        text, buffer, below, length, dimension
+    ),
 )

@@ -38,12 +38,12 @@ of bounds whenever they run, comparisons of unsigned numbers that have one resul
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .call_graph import check_calls
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, suggest_later
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at, suggest_later
 from .fixes import (
     next_binding,
     with_access,
@@ -290,11 +290,13 @@ class _ModuleChecker:
             error.add_fix(with_access(buffer, "read_write"))
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
             message = f"{name} is read but nobody can fill it"
-            warning = Diagnostic("warning", message, where, help="add binding(N)")
+            warning = Diagnostic("warning", message, where, help=f"add {_free_binding(program, buffer)}")
             self.diagnostics.append(warning.add_fix(with_flag(buffer, next_binding(program))))
         if buffer.count is None and buffer.binding is None and not buffer.is_on_chip:
             error = self.error(
-                f"{name} has an open size and no binding to give it one", where, "add binding(N)"
+                f"{name} has an open size and no binding to give it one",
+                where,
+                f"add {_free_binding(program, buffer)}",
             )
             error.add_fix(with_flag(buffer, next_binding(program)))
 
@@ -332,7 +334,11 @@ class _ModuleChecker:
                 continue
             other = by_binding.setdefault(buffer.binding, buffer)
             if other is not buffer:
-                error = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
+                error = self.error(
+                    f"binding {buffer.binding} is taken by @{other.name}",
+                    buffer.loc,
+                    f"write {next_binding(program)}",
+                )
                 error.note(f"@{other.name} is declared here", other.loc)
 
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
@@ -496,6 +502,8 @@ class _ModuleChecker:
         if len(bound) != len(names):
             message = f"program @{program.name} binds {len(bound)} buffers, {len(names)} given"
             help = f"pass ({', '.join('@' + b.name for b in bound)}) in this order"
+            if (completed := _completed(names, bound, pipeline)) is not None:
+                help = f"write ({', '.join(completed)}), for {', '.join('@' + b.name for b in bound)}"
             error = self.error(message, stage.loc, help)
             error.note(f"@{program.name} is declared here", program.loc)
             known = all(b.name in pipeline.buffers for b in bound)
@@ -503,7 +511,7 @@ class _ModuleChecker:
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             where = stage.loc.find(f"@{name}") if stage.loc else None
-            self.argument(pipeline.buffers[name], formal, program, where)
+            self.argument(pipeline.buffers[name], formal, program, where, pipeline)
         formals = [(f"@{b.name}", b.access) for b in bound]
         check_aliasing(f"@{program.name}", names, formals, stage.loc, self.diagnostics)
 
@@ -598,22 +606,55 @@ class _ModuleChecker:
             error = self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc)
             error.note("fixed here", program.loc)
 
-    def argument(self, actual: Buffer, formal: Buffer, program: Program, loc: Location | None) -> None:
+    def argument(
+        self, actual: Buffer, formal: Buffer, program: Program, loc: Location | None, pipeline: Pipeline
+    ) -> None:
         problem = help = None
         if self.holes.is_invalid(actual):
             return
         if not _is_taken(actual.dtype, formal.dtype):
             problem = f"holds {with_bound(actual.dtype)}, @{formal.name} is {with_bound(formal.dtype)}"
             help = _type_advice(actual.dtype, formal.dtype, program)
-            help = help or "give both one type, or write a program that converts"
+            spell = spelling_at(loc).buffer
+            both = f"declare {spell(actual.name)} of {formal.dtype} here, or {spell(formal.name)} of {actual.dtype} in {program.name}"
+            help = help or f"{both}; or launch a program that converts before it"
         elif differing := shapes_differ(actual, formal):
             problem = differing
         elif actual.access is AccessMode.READ and formal.access is not AccessMode.READ:
             problem = f"is read-only, @{formal.name} is {formal.access}"
-            help = "pass a buffer that may be written"
+            others = [
+                f"@{b.name}"
+                for b in pipeline.buffers.values()
+                if b.access is not AccessMode.READ and b.dtype is formal.dtype
+            ]
+            help = f"pass a buffer that may be written{', such as ' * bool(others)}{' or '.join(others[:3])}"
         if problem:
             error = self.error(f"@{actual.name} {problem}", loc, help)
             error.note(f"@{formal.name} is declared here", formal.loc)
+
+
+def _free_binding(program: Program, buffer: Buffer) -> str:
+    """A binding for a buffer that lacks one, of which those before it get others."""
+    unbound = [b for b in program.buffers.values() if b.binding is None and not b.is_on_chip]
+    taken = [b.binding for b in program.buffers.values() if b.binding is not None]
+    return f"binding({max(taken, default=-1) + 1 + unbound.index(buffer)})"
+
+
+def _completed(names: Sequence[str], bound: Sequence[Buffer], pipeline: Pipeline) -> list[str] | None:
+    """The buffers of a launch that lacks some, with those of the pipeline that fit; None where several or none do."""
+    given = [f"@{name}" for name in names]
+    for formal in bound[len(names) :]:
+        fits = [
+            b
+            for b in pipeline.buffers.values()
+            if f"@{b.name}" not in given
+            and b.dtype is formal.dtype
+            and (b.access is not AccessMode.READ or formal.access is AccessMode.READ)
+        ]
+        if len(fits) != 1:
+            return None
+        given.append(f"@{fits[0].name}")
+    return given if len(names) < len(bound) else None
 
 
 def _is_taken(actual: DataType, formal: DataType) -> bool:

@@ -17,16 +17,17 @@ from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from . import copies, local_arrays, matrices, slice_calls, slices
 from .bindings import Binding, BufferView, LocalArray, Static, Unbound
-from .call_arguments import array_of, positional, word_of
+from .call_arguments import KEYWORDS, array_of, into, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
-from .foreign_words import dotted_name, foreign_help
+from .foreign_words import dotted_name, foreign_help, type_meant
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
 from .printing import debug_print, python_print
 from .python_source import Unsupported
+from .remedies import product_text, rank_of
 from .scalars import scalar_type
 
 if TYPE_CHECKING:
@@ -543,6 +544,8 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             )
         if len(node.args) < 2 or node.keywords:
             help = f"write vyre.{op} for that of a slice, x[r, :], and a loop for {op} of an array"
+            if len(node.args) == 1 and not node.keywords and rank_of(t, node.args[0]) != 0:
+                help = f"write vyre.{op}({_row_text(t, node.args[0])})"
             raise Unsupported(node, f"{op} takes two or more values", help)
         bindings = [t.expression(argument) for argument in node.args]
         constants = [b for b in bindings if isinstance(b, Static)]
@@ -629,6 +632,14 @@ def _advise(message: str, help: str) -> Handler:
             assert isinstance(function, Static)
             return t.computed(node, function.value, *constants)
         written = ", ".join(map(t.source.text, node.args))
+        reduction = re.match(r"write vyre\.(sum|any|all) ", help)
+        if (
+            reduction
+            and len(node.args) == 1
+            and isinstance(node.args[0], (ast.Name, ast.Subscript))
+            and rank_of(t, node.args[0]) != 0
+        ):
+            raise Unsupported(node, message, f"write vyre.{reduction[1]}({_row_text(t, node.args[0])})")
         raise Unsupported(node, message, help.replace("(x)", f"({written})") if written else help)
 
     return handle
@@ -668,22 +679,98 @@ _PYTHON: dict[Any, Handler] = {
 def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | None:
     """A remedy for a function of another library with the arguments of this call, for the letters that stand for them."""
     written = [t.source.text(argument) for argument in node.args]
-    if help is None or node.keywords or not written or any(" ..." in text for text in written):
+    if help is None or not written or any(" ..." in text for text in written):
         return help
-    form, behind, more = help.removeprefix("write ").partition(";")
-    letters = sorted(set(re.findall(r"(?<![\w.\"'])[abcp](?![\w(\"'])", form)))
+    if any(keyword.arg == "out" for keyword in node.keywords):
+        plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "out"])
+        inner = _with_arguments(t, ast.copy_location(plain, node), help)
+        whole = into(t, node, next(k for k in node.keywords if k.arg == "out"))
+        if whole is None or inner is None or not inner.startswith("write "):
+            return inner
+        return f"{whole.partition(' = ')[0]} = {inner.removeprefix('write ')}"
+    keywords = [(KEYWORDS.get(k.arg or "", k.arg), t.source.text(k.value)) for k in node.keywords]
+    form, behind, more = help.removeprefix("write ").partition("; ")
+    if not help.startswith("write "):
+        return help
+    if form == "block @ block":
+        product = product_text(t, node.args)
+        return f"write {product}" if product and not keywords else help
+    if (atomic := _atomic_on(t, node, form)) is not None:
+        return f"write {atomic}"
+    if form.startswith(("tile = vyre.shared(", "mine = vyre.local(")):
+        size = written[0]
+        dtype = next(
+            (type_name(t, k.value) for k in node.keywords if k.arg in ("dtype", "type")),
+            type_name(t, node.args[1]) if len(written) > 1 else "f32",
+        )
+        return f"write {form.partition(' = ')[2].partition('(')[0]}({dtype}, {size})"
+    if form == "vyre.arange(64)" and len(written) <= 2:
+        return (
+            f"write vyre.arange({', '.join(written[1:] if written[0] == '0' and written[1:] else written)})"
+        )
+    rows = len(re.findall(r"(?<![\w.])row(?!\w)", form))
+    if rows and len(written) == 1 and rank_of(t, node.args[0]) != 0:
+        text = _row_text(t, node.args[0])
+        if rows > 1 and isinstance(node.args[0], ast.BinOp):
+            text = f"({text})"
+        form = re.sub(r"(?<![\w.])row(?!\w)", lambda _: text, form)
+        if rows > 1 and all(k == "axis" for k, _ in keywords):
+            keywords = []  # a row has one
+        has_axis = re.fullmatch(r"vyre\.\w+\(.*\)", form) and rows == 1
+        if keywords and not (has_axis and all(k in ("axis", "keepdims") for k, _ in keywords)):
+            return help
+        return (
+            f"write {form[:-1]}{''.join(f', {k}={v}' for k, v in keywords)})" if keywords else f"write {form}"
+        )
+    if keywords:
+        return help
+    pattern = r"(?<![\w.\"'])[abcpij](?![\w(\"'])"
+    letters = [*dict.fromkeys(re.findall(pattern, form))]  # in the order of the arguments
     if re.fullmatch(r"vyre\.\w+", form):
         form += f"({', '.join(written)})"
-    elif letters == ["a", "b", "c", "p"][: len(written)] and help.startswith("write "):
+    elif len(letters) == len(written) and not re.search(r"(?<![\w.])[nxy](?![\w(])", form):
         by_letter = dict(zip(letters, written, strict=True))
-        form = re.sub(r"(?<![\w.\"'])[abc](?![\w(\"'])", lambda m: _as_operand(by_letter[m[0]], form), form)
+        form = re.sub(pattern, lambda m: _as_operand(by_letter[m[0]], form), form)
     else:
         return help
     return f"write {form}{behind}{more}"
 
 
+def type_name(t: Expressions, node: ast.expr) -> str:
+    """The type that an expression names, here or in another library; f32 for one that is unknown."""
+    try:
+        return type_meant(t.static(node, "a type")) or "f32"
+    except Unsupported:
+        return (foreign_help(dotted_name(node)) or "write f32").removeprefix("write ").partition(";")[0]
+
+
+def _atomic_on(t: Expressions, node: ast.Call, form: str) -> str | None:
+    """An atomic of another language with the arguments of this call: atomicAdd(h[i], 1), cuda.atomic.add(h, i, 1)."""
+    name = re.match(r"vyre\.(atomic_\w+)\(", form)
+    if name is None or node.keywords or not node.args:
+        return None
+    first, *rest = node.args
+    operands = 2 if name[1] == "atomic_compare_exchange" else 1
+    if isinstance(first, ast.Subscript) and len(rest) == operands:
+        index = t.source.text(first.slice)
+        index = f"({index})" if isinstance(first.slice, ast.Tuple) else index
+        return f"vyre.{name[1]}({', '.join([t.source.text(first.value), index, *map(t.source.text, rest)])})"
+    if isinstance(first, ast.Name) and len(rest) == operands + 1:
+        return f"vyre.{name[1]}({', '.join(map(t.source.text, node.args))})"
+    return None
+
+
+def _row_text(t: Expressions, node: ast.expr) -> str:
+    """The text of an argument that is a row; of a whole array of one dimension, all of its elements."""
+    view = t.env.get(getattr(node, "id", ""))
+    text = t.source.text(node)
+    return f"{text}[:]" if isinstance(view, BufferView) and view.buffer.dimensions == 1 else text
+
+
 def _as_operand(text: str, form: str) -> str:
     """An argument in the place of a letter, in parentheses where an operator could part it."""
+    if form == text or len(form) == 1:
+        return text
     is_simple = isinstance(
         ast.parse(text, mode="eval").body, (ast.Name, ast.Constant, ast.Subscript, ast.Call, ast.Attribute)
     )
@@ -703,8 +790,9 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             )
         if callable(function) and hasattr(function, "__code__"):
             help = foreign_help(name) if "." in name else None
+            defined = f"write @vyre.func above def {name}" if "." not in name else f"put @vyre.func on {name}"
             raise Unsupported(
-                node, f"{name} is a function of plain Python", help or f"put @vyre.func on {name}"
+                node, f"{name} is a function of plain Python", _with_arguments(t, node, help) or defined
             )
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
             raise Unsupported(node, f"{name} is of NumPy", _with_arguments(t, node, foreign_help(name)))
@@ -724,5 +812,6 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
         help = f"write for i in range(len({array})): v = {array}[i]"
         raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
     if node.keywords or len(constants) < len(bindings):
-        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", foreign_help(name))
+        message = f"{name} computes in Python, before the kernel runs"
+        raise Unsupported(node, message, _with_arguments(t, node, foreign_help(name)))
     return t.computed(node, function, *constants)

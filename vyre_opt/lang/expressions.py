@@ -35,10 +35,11 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
+from .remedies import corrected, is_of_lanes, refuse_ellipsis, statement_of, widened, with_indices
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
-__all__ = ["Expressions", "number_of_indices", "size_of"]
+__all__ = ["CONDITION_OF_SLICE", "Expressions", "number_of_indices", "of_whole_product", "size_of"]
 
 _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
     # the operator, its op, and what it does to Python's numbers
@@ -72,6 +73,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
 _LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
 """Names that shaders have for lanes of a vector."""
+CONDITION_OF_SLICE = "a condition is one bool, not one for each element"
 _NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
@@ -143,15 +145,17 @@ class Expressions:
                     unify(type_of(binding), dtype, self.source.location(node))
                 except TypeMismatch as mismatch:
                     error = self.wrong_type(node, mismatch, dtype)
+                    if isinstance(dtype, DataType) and (better := widened(self, node, binding, dtype)):
+                        error.help = f"write {better}"
                     if binding in self.emitter.open_sums and isinstance(dtype, DataType):
-                        error.help = _wide_sum(self.source.text(node), dtype)
+                        error.help = _wide_sum(self, self.source.text(node), dtype)
                     raise error from None
             return binding
         if isinstance(binding, BufferView):
             raise Unsupported(
                 node,
                 f"{binding.buffer.name} is an array, not a value",
-                f"read an element: {element_text(binding.buffer)}",
+                _of_elements(self, node) or f"read an element: {element_text(binding.buffer)}",
             )
         if isinstance(binding, tuple):
             raise Unsupported(node, f"{shown_tuple(binding)} is no value", "use its parts")
@@ -185,17 +189,36 @@ class Expressions:
         return dtype
 
     def warn_of_narrow_sum(self, node: ast.expr, argument: ast.expr, value: Value, dtype: DataType) -> None:
-        """Warn where a sum that began as a literal has the type of its small terms, and is made a wider one behind its loop."""
-        narrow = type_of(value)
-        if value not in self.emitter.open_sums or not isinstance(narrow, DataType) or not narrow.is_int:
+        """Warn where a sum of small integers has their type, and is made a wider one, or divided, only behind it."""
+        narrow = known(type_of(value))
+        if not isinstance(narrow, DataType) or not narrow.element.is_int or (narrow.element.bits or 0) >= 32:
             return
-        bits = narrow.bits or 0
-        if bits < 32 and bits < (dtype.bits or 0):
-            text = self.source.text(argument)
-            message = f"{text} adds up in {narrow}, the type of its terms, and wraps there; {dtype}(...) comes too late"
-            help = f"{_wide_sum(text, dtype)}; or begin with {text} = {narrow}(0), if it is to wrap"
-            loc = self.source.location(node)
-            self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
+        text = self.source.text(argument)
+        is_divided = isinstance(node, ast.BinOp)
+        wide, late = dtype.element, "the division" if is_divided else f"{dtype}(...)"
+        if value in self.emitter.open_sums and (narrow.bits or 0) < (dtype.bits or 0):
+            message = (
+                f"{text} adds up in {narrow}, the type of its terms, and wraps there; {late} comes too late"
+            )
+            help = _wide_sum(self, text, wide)
+            help += f", and here {narrow}({self.source.text(node)})" if is_divided else ""
+            help += f"; or begin with {text} = {narrow}(0), if it is to wrap"
+        elif (dtype.is_float or is_divided or not isinstance(argument, ast.BinOp)) and (
+            better := widened(self, argument, value, wide)
+        ):
+            message = f"{text} is computed in {narrow.element}, and wraps there; {late} comes too late"
+            whole = (
+                better
+                if isinstance(node, ast.Call) and not (dtype.is_float and isinstance(argument, ast.BinOp))
+                else corrected(self.source, {argument: better}, within=node)
+            )
+            help = f"write {f'{narrow.element}({whole})' if is_divided else whole}"
+        else:
+            return
+        if value not in self.emitter.open_sums and isinstance(argument, ast.Name):
+            help = f"write {better}"
+        loc = self.source.location(node)
+        self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
 
     # --- errors
 
@@ -299,6 +322,8 @@ class Expressions:
         dtype = type_of(value)
         if isinstance(dtype, DataType) and dtype.is_vec and node.attr in _LANES:
             help = f"write {self.source.text(node.value)}[{_LANES[node.attr]}]"
+        elif node.attr in ("copy", "clone", "contiguous", "detach", "item", "numpy", "cpu", "cuda"):
+            help = f"leave it out: write {self.source.text(node.value)}"
         elif node.attr in ("astype", "to", "cast"):
             help = f"write f32({self.source.text(node.value)}), or another type"
         elif node.attr in INTRINSICS:
@@ -327,6 +352,11 @@ class Expressions:
             or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
         )
         raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)
+
+    def visit_namedexpr(self, node: ast.NamedExpr) -> Binding:
+        message, _ = EXPRESSIONS[ast.NamedExpr]
+        name, value = self.source.text(node.target), self.source.text(node.value)
+        raise Unsupported(node, message, f"write {name} = {value} in a line before, and {name} here")
 
     def visit_tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
@@ -359,11 +389,7 @@ class Expressions:
         if type(kind) not in _BINARY:
             help = "write the loop over the products, or vyre.matrix_mul_add(a, b, c) of matrices"
             if isinstance(a, BufferView) and isinstance(b, BufferView):
-                of_a, of_b = self.source.text(a_node), self.source.text(b_node)
-                help = (
-                    f"write a loop over blocks, total += {of_a}[i:i+64, k:k+32] @ {of_b}[k:k+32, j:j+64], or call "
-                    f"vyre_opt.kernels.matmul({of_a}, {of_b})"
-                )
+                help = of_whole_product(self, node, a_node, b_node)
             raise Unsupported(node, "matrix products are loops here", help)
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
@@ -390,6 +416,15 @@ class Expressions:
                     self.accepted(node, op, dtype, sign)
         x, y = self.alike(node, (a, b), (a_node, b_node))
         dtype = type_of(x)
+        if sign == "//" and isinstance(a, Value) and isinstance(node, ast.BinOp):
+            self.warn_of_narrow_sum(
+                node,
+                a_node,
+                a,
+                DataType.U32
+                if getattr(known(dtype), "element", DataType.U8).kind == "uint"
+                else DataType.I32,
+            )
         if sign in ("/", "//", "%"):
             return self._division(node, sign, x, y, dtype)
         return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
@@ -488,6 +523,12 @@ class Expressions:
 
     def _integer_division(self, node: ast.expr, dtype: DataType) -> Unsupported:
         help = "write // for the quotient rounded down, or convert both to a float: f32(...)"
+        if isinstance(node, ast.BinOp):
+            a, b = map(self.source.text, (node.left, node.right))
+            quotient = " // ".join(map(self.source.operand, (node.left, node.right)))
+            help = (
+                f"write {quotient} for the quotient rounded down, f32({a}) / f32({b}) for one with a fraction"
+            )
         return Unsupported(node, f"/ of integers ({dtype}) is no integer", help)
 
     def _power(self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr) -> Binding:
@@ -678,7 +719,12 @@ class Expressions:
         return self.emitter.op("if", (first,), (DataType.BOOL,), regions=blocks).results[0]
 
     def visit_ifexp(self, node: ast.IfExp) -> Binding:
-        condition = self.condition(node.test)
+        try:
+            condition = self.condition(node.test)
+        except Unsupported as error:
+            if error.message == CONDITION_OF_SLICE and error.node is node.test:
+                error.help = f"write vyre.where({', '.join(map(self.source.text, (node.test, node.body, node.orelse)))})"
+            raise
         if isinstance(condition, Static):
             return self.expression(node.body if condition.value else node.orelse)
         blocks, bindings = (Block(), Block()), []
@@ -869,6 +915,7 @@ class Expressions:
         """The indices of the first scalar of an element, one for each dimension."""
         buffer = view.buffer
         takes = f"{buffer.name} takes {number_of_indices(buffer.dimensions)}"
+        refuse_ellipsis(self, node)
         nodes = node.elts if isinstance(node, ast.Tuple) else [node]
         for part in nodes:
             if isinstance(part, ast.Slice):
@@ -890,7 +937,10 @@ class Expressions:
             ):
                 first = ", ".join([self.source.text(part) for part in nodes])
                 rest = ", :" * (buffer.dimensions - len(bindings))
-                help = f"an element is {element_text(buffer)}, in an atomic ({', '.join('ijk'[: buffer.dimensions])}); a row is {buffer.name}[{first}{rest}]"
+                others = ", ".join("ijk"[len(bindings) : buffer.dimensions])
+                help = f"an element is {buffer.name}[{first}, {others}], in an atomic ({first}, {others}); a row is {buffer.name}[{first}{rest}]"
+                if not is_of_lanes(self) and buffer.dimensions == 2:
+                    help = f"write {buffer.name}[{first}{rest}]: a row is {buffer.name}[{first}{rest}]; an element is {buffer.name}[{first}, {others}], in an atomic ({first}, {others})"
             if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
                 help += f", or declare {declaration_text(buffer, len(bindings))}"
             raise Unsupported(node, f"{takes}, not {number_of_indices(len(bindings), with_noun=False)}", help)
@@ -989,6 +1039,28 @@ class Expressions:
         return BufferView(view.buffer, lanes)
 
 
+def of_whole_product(t: Expressions, node: ast.expr, a: ast.expr, b: ast.expr) -> str:
+    """Remedy for a product of two whole arrays."""
+    of_a, of_b = (t.source.text(each.value if isinstance(each, ast.Subscript) else each) for each in (a, b))
+    statement = statement_of(t.source, node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    out = target.value if isinstance(target, ast.Subscript) else None
+    into = f", out={out.id}" if isinstance(out, ast.Name) else ""
+    return (
+        f"call vyre_opt.kernels.matmul({of_a}, {of_b}{into}) in the place of the kernel; in one, a workgroup adds up a block of "
+        f"the product, in a loop over k: total += {of_a}.filled(0)[i : i + 32, k : k + 32] @ {of_b}.filled(0)[k : k + 32, j : j + 32]"
+    )
+
+
+def _of_elements(t: Expressions, node: ast.AST) -> str | None:
+    statement = (
+        with_indices(t, node)
+        if isinstance(statement_of(t.source, node), (ast.Assign, ast.AugAssign))
+        else None
+    )
+    return statement and f"write {statement}"
+
+
 def number_of_indices(count: int, with_noun: bool = True) -> str:
     """Number of indices in words: one index, 2 indices."""
     noun = " index" if count == 1 else " indices"
@@ -1041,8 +1113,18 @@ def _indices_of(items: Any) -> str | None:
     )
 
 
-def _wide_sum(name: str, dtype: DataType) -> str:
-    return f"begin with {name} = {dtype}(0), and add {dtype}(...)"
+def _wide_sum(t: Expressions, name: str, dtype: DataType) -> str:
+    """Remedy for a sum that begins as a literal, and so has the type of its terms."""
+    updates = [
+        each
+        for each in ast.walk(t.source.tree)
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id == name
+    ]
+    adds = f"add {dtype}(...)"
+    if len(updates) == 1:
+        term = updates[0].value
+        adds = f"write {corrected(t.source, {term: f'{dtype}({t.source.text(term)})'})}"
+    return f"begin with {name} = {dtype}(0), and {adds}"
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -145,6 +146,27 @@ def outside_help(name: str) -> str:
     return foreign_help(name) or "dir(vyre_opt) has all names, and docs/python.md says what they are for"
 
 
+_OF_KERNELS = (
+    "abs",
+    "all",
+    "any",
+    "bool",
+    "enumerate",
+    "float",
+    "int",
+    "len",
+    "max",
+    "min",
+    "pow",
+    "print",
+    "range",
+    "round",
+    "sum",
+    "zip",
+)
+"""Functions of Python that kernels have, or that have a remedy of their own."""
+
+
 def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
     """The error for a name, perhaps with dots, whose first part nothing defines; `known`: names that are defined."""
     root, dot, _ = name.partition(".")
@@ -154,7 +176,8 @@ def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
         else foreign_help(name)
     )
     if help is None:
-        help = suggest(root, [n for n in known if not n.startswith("_")])
+        own = [n for n in known if not n.startswith("_") and (n in _OF_KERNELS or not hasattr(builtins, n))]
+        help = suggest(root, own)
         help = help or "assign it before, take it as an argument, or define it outside"
         return Unsupported(node, f"{root} is not defined", help)
     return Unsupported(node, f"{name} is not defined", help)

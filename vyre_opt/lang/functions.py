@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -11,6 +12,7 @@ from ..execution.arguments import in_order, some_by_name
 from ..ir.caller import caller_location
 from ..ir.ignored_axes import ignored_axes
 from ..ir.program import MAX_LANES, Dim3, Module, Program
+from ..ir.swapped_axes import swapped_axes, wrong_extent
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
 from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
@@ -91,8 +93,18 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
     x, y, z = (*dims, 1, 1)[:3]
     if what == "workgroup" and (x * y * z > MAX_LANES or z > MAX_WORKGROUP[2]):
         has = f"at most {MAX_LANES} invocations, and {MAX_WORKGROUP[2]} along z"
-        raise CallValueError(f"a workgroup has {has}, not {extents!r}: use a smaller one and a larger grid")
+        raise CallValueError(
+            f"a workgroup has {has}, not {extents!r}: write workgroup={_smaller(x, y, z)}, over a larger grid"
+        )
     return x, y, z
+
+
+def _smaller(x: int, y: int, z: int) -> int | tuple[int, ...]:
+    """The largest workgroup that is allowed and no longer along any axis."""
+    z = min(z, MAX_WORKGROUP[2], MAX_LANES)
+    y = min(y, MAX_LANES // z)
+    x = min(x, MAX_LANES // (z * y))
+    return x if (y, z) == (1, 1) else (x, y) if z == 1 else (x, y, z)
 
 
 def _workgroups(number: int) -> int:
@@ -168,6 +180,15 @@ class Kernel(TranslatedFunction):
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
 
+    def __getattr__(self, name: str) -> Any:
+        error = AttributeError(f"a kernel has no attribute {name}", name=name, obj=self)
+        if name in ("launch", "run", "forall", "dispatch", "call", "execute", "enqueue"):
+            function = self.__dict__["function"]
+            count, lanes = _count_written(function), self.__dict__["workgroup"][0]
+            arguments = ", ".join(inspect.signature(function).parameters)
+            error.add_note(f"help: write {function.__name__}[vyre.ceil_div({count}, {lanes})]({arguments})")
+        raise error
+
     def _remade(self, types: Mapping[Any, Any] | None) -> Self:
         return type(self)(self.function, *self._declared, types)
 
@@ -201,10 +222,14 @@ class Kernel(TranslatedFunction):
         try:
             return check_grid(program, grid)
         except BadInputs as error:
-            name, lanes = self.function.__name__, self.workgroup[0]
-            error.add_note(
-                f"help: write one to three whole numbers, such as {name}[vyre.ceil_div(n, {lanes})](...)"
-            )
+            name, count = self.function.__name__, _count_written(self.function)
+            help = f"write one to three whole numbers, such as {name}[vyre.ceil_div({count}, {self.workgroup[0]})](...)"
+            if isinstance(grid, tuple) and grid and isinstance(grid[0], tuple):
+                first = ", ".join(map(str, grid[0]))
+                help = f"write {name}[{first}](...): a grid counts workgroups, and its head says how many invocations one has, workgroup={self.workgroup[0]}"
+            elif isinstance(grid, float) and grid.is_integer():
+                help = f"write {name}[{int(grid)}](...), and // for a quotient"
+            error.add_note(f"help: {help}")
             raise
 
     @public
@@ -226,8 +251,16 @@ class Kernel(TranslatedFunction):
             raise needs_grid(self.function, self.workgroup[0])
         return self[self.grid]
 
-    def _warn(self, grid: Any) -> None:
-        give_warnings([*ignored_axes(self._item, self._checked(grid), caller_location())])
+    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
+        extents, loc = self._checked(grid), caller_location()
+        buffers = [buffer.name for buffer in self._item.bound_buffers]
+        shapes = {
+            name: tuple(getattr(array, "shape", ())) for name, array in zip(buffers, arrays, strict=True)
+        }
+        found = [*ignored_axes(self._item, extents, loc)]
+        for rule in (swapped_axes, wrong_extent):
+            found += rule(self._item, extents, shapes, loc)
+        give_warnings(found)
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:
@@ -297,21 +330,26 @@ class Kernel(TranslatedFunction):
         from .python_source import Unsupported
 
         name = self.function.__name__
+        written = ", ".join(map(t.source.text, node.args))
         raise Unsupported(
             node,
             f"{name} is a program, and a program calls none",
-            f"put @vyre.func on {name}, or launch both in a function with @vyre.pipeline",
+            f"write @vyre.func in the place of @vyre.program above {name}, and {name}({written}) here; or launch both in a function with @vyre.pipeline",
         )
 
 
 def needs_grid(function: Callable[..., Any], lanes: int) -> CallTypeError:
     """The error of a call without brackets: the example has one invocation for each element that the function writes."""
-    name = function.__name__
-    written = [each for each, kind in function.__annotations__.items() if "Write[" in str(kind)]
-    count = f"len({written[-1]})" if written else "n"
+    name, count = function.__name__, _count_written(function)
     return CallTypeError(
         f"say how many workgroups run: {name}[grid](...), such as {name}[vyre.ceil_div({count}, {lanes})](...)"
     )
+
+
+def _count_written(function: Callable[..., Any]) -> str:
+    """Text of the number of elements that a function writes."""
+    written = [each for each, kind in function.__annotations__.items() if "Write[" in str(kind)]
+    return f"len({written[-1]})" if written else "n"
 
 
 class ConfiguredKernel:

@@ -69,7 +69,8 @@ def _parts(node: ast.AST) -> Iterator[ast.expr]:
     """Expressions that a node consists of; of a call its arguments, since what it calls is part of the call's own error."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.keyword):
-            yield child.value
+            if child.arg != "out":  # which is written, and its own error
+                yield child.value
         elif isinstance(child, ast.expr) and not (isinstance(node, ast.Call) and child is node.func):
             yield child
 

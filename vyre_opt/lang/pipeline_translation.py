@@ -43,7 +43,7 @@ from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name, untyped
 from .scalars import scalar_type
-from .unsupported import STATEMENTS, surely_unsupported
+from .unsupported import STATEMENTS, surely_unsupported, unsupported
 
 __all__ = ["check_decorated_pipeline", "translate_pipeline"]
 
@@ -120,7 +120,7 @@ def check_decorated_pipeline(function: Callable[..., Any]) -> None:
     if not any(isinstance(each, str) for each in function.__annotations__.values()):
         t.declare_arguments()
     for statement in surely_unsupported(source.tree.body):
-        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+        t.report(unsupported(source, statement))
     if builder.diagnostics:
         raise DiagnosticError(builder.diagnostics)
 
@@ -448,7 +448,9 @@ class _Translator:
         else:
             name = self.source.text(node.func)
             instead = f"call it in a program, and launch that; or call {name} outside of the pipeline"
-            if inspect.isfunction(callee):
+            if name.rpartition(".")[2] in ("synchronize", "barrier", "syncthreads"):
+                instead = "leave it out: launches run in the order in which they are written"
+            elif inspect.isfunction(callee):
                 instead = f"put @vyre.program on {name}, and give it a grid"
             raise Unsupported(node, _ONLY_HERE, _not_here(node, callee, name) or instead)
 
@@ -496,7 +498,7 @@ class _Translator:
             raise Unsupported(
                 node,
                 f"{name} needs {', '.join(missing)}",
-                f"it is {name}({takes})",
+                self._completed(node, missing) or f"it is {name}({takes})",
             )
         program = self.builder.program(self._specialized(node, kernel, given))
         signature = f"it is {name}({takes})"
@@ -513,6 +515,17 @@ class _Translator:
         lengths = self.builder.pipeline.static_lengths
         if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
             self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
+
+    def _completed(self, node: ast.Call, missing: Sequence[str]) -> str | None:
+        """The launch with what it lacks, where the pipeline has all of that by the same names."""
+        if not all(isinstance(self.env.get(name), (Buffer, _Param)) for name in missing):
+            return None
+        written = [
+            *map(self.source.text, node.args),
+            *(self.source.text(k) for k in node.keywords),
+            *(f"{n}={n}" for n in missing),
+        ]
+        return f"write {self.source.text(node.func)}({', '.join(written)})"
 
     def _specialized(self, node: ast.Call, generic: Any, given: Mapping[str, ast.expr]) -> Any:
         """A kernel, or another pipeline, for the types of the arrays that are passed to it."""
@@ -576,7 +589,17 @@ class _Translator:
         if not kernel.takes(len(node.args)):
             roles = ", ".join(role.name for role in kernel.roles)
             message = f"{name} takes {kernel.numbers_of_buffers} arrays"
-            raise Unsupported(node, message, f"it is {name}({roles})")
+            arrays = [
+                part
+                for part in (*node.args, *(k.value for k in node.keywords))
+                if isinstance(self._maybe(part), Buffer)
+            ]
+            help = f"it is {name}({roles})"
+            if kernel.takes(len(arrays)):
+                help = (
+                    f"write {self.source.text(node.func)}({', '.join(map(self.source.text, arrays))}); {help}"
+                )
+            raise Unsupported(node, message, help)
         params = {}
         for keyword in node.keywords:
             value = self.constant(keyword.value, f"a parameter of {name}")
@@ -745,7 +768,9 @@ class _Translator:
             help = None
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
                 over, by = self.source.text(node.left), self.source.text(node.right)
-                help = f"write {over} // {by}, or vyre.ceil_div({over}, {by}), which rounds up"
+                help = f"write {self.source.operand(node.left)} // {self.source.operand(node.right)}"
+                if not isinstance(node.left, ast.BinOp):
+                    help += f", or vyre.ceil_div({over}, {by}), which rounds up"
             message = "sizes and grids are computed by +, -, *, //, min, max and ceil_div"
             raise Unsupported(node, message, help)
         for binding, operand in zip(bindings, operands, strict=True):

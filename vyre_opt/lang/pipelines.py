@@ -63,7 +63,9 @@ class PipelineFunction(TranslatedFunction):
     @public
     def __getitem__(self, grid: Any) -> NoReturn:
         name = self.function.__name__
-        raise CallTypeError(f"{name} is a pipeline, whose launches have their grids: call {name}(...)")
+        raise CallTypeError(
+            f"{name} is a pipeline, whose launches have their grids: call {name}({', '.join(self.parameters)})"
+        )
 
     @property
     def __vyre_pipeline__(self) -> Callable[..., Any]:

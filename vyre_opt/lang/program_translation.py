@@ -9,6 +9,7 @@ def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgro
 from __future__ import annotations
 
 import ast
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.ops import AXES
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.program_warnings import ignored_breakpoints
+from ..ir.racing_stores import unordered_reads
 from ..ir.scopes import Scope
 from ..ir.shapes import has_slices
 from ..ir.verifier import verify
@@ -31,11 +33,12 @@ from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, untyped
+from .remedies import as_loop
 from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
 from .types import Array
-from .unsupported import STATEMENTS, TOO_DEEP, surely_unsupported
+from .unsupported import TOO_DEEP, surely_unsupported, unsupported
 
 __all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "check_decorated", "translate_program"]
 
@@ -105,7 +108,7 @@ def translate_program(
         remove_dead_code(program.body)
     give_flags(program.body, fastmath)
     module.add(program)
-    warnings = [*verify(module), *ignored_breakpoints(program)]
+    warnings = [*verify(module), *ignored_breakpoints(program), *unordered_reads(program)]
     for each in warnings:
         _tell_of_return(each, source)
     warnings += emitter.warnings
@@ -121,6 +124,13 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.If) or cause is None or source.location(node).start != cause.start:
             continue
+        if source.location(node).start <= error.loc.start < source.location(node).end and not node.orelse:
+            what, test = (
+                source.source.text[error.loc.start : error.loc.end].partition("(")[0],
+                source.text(node.test),
+            )
+            error.help = f"end the if before {what}, and write if {test}: again behind it, for what follows"
+            return
         returns = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Return)]
         if returns and error.loc.start >= source.location(node).end:
             held = source.opposite(node.test) or f"not ({source.text(node.test)})"
@@ -131,12 +141,30 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
             )
 
 
+_LANE_IDS = ("local_id", "global_id", "lane_id", "subgroup_id")
+
+
 def _lanes_beside_slices(
     source: FunctionSource, program: Program, workgroup: Dim3 | None
 ) -> Iterator[Diagnostic]:
     """Errors of a kernel that computes with slices, and says how many invocations a workgroup has, or asks which one it is: it says
     what all of a workgroup do."""
-    first = next(op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands)))
+    slices = [op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands))]
+    first = slices[0]
+    has_lanes = any(op.name in _LANE_IDS for op in program.walk())
+    if has_lanes and all(op.name in ("slice_load", "slice_reduce") for op in slices):
+        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+        loops = [
+            (n, as_loop(source, n, op.operands[0].type.element.is_float))
+            for op in slices
+            for n in calls
+            if op.name == "slice_reduce" and op.loc is not None and source.location(n).start == op.loc.start
+        ]
+        if loops and all(loop is not None for _, loop in loops):
+            for node, loop in loops:
+                message = f"{source.text(node.func)} is of a slice, which a whole workgroup has, and {program.name} says what each invocation does"
+                yield Diagnostic("error", message, source.location(node), help=loop)
+            return
     of_rows = next(
         (
             op.attrs["buffer"]
@@ -156,9 +184,7 @@ def _lanes_beside_slices(
         )
         message = f"{has_slices}: how many invocations that is, is chosen"
         yield Diagnostic("error", message, source.location(at), help=help).note("a slice is here", first.loc)
-    op = next(
-        (op for op in program.walk() if op.name in ("local_id", "global_id", "lane_id", "subgroup_id")), None
-    )
+    op = next((op for op in program.walk() if op.name in _LANE_IDS), None)
     if op is not None:
         help = (
             f"write vyre.workgroup_id({AXES.index(op.attrs['axis']) if 'axis' in op.attrs else 0}) for which workgroup it is, and all elements of one as "
@@ -187,7 +213,7 @@ def check_decorated(function: Callable[..., Any], has_types: bool = True) -> Non
             except Unsupported as error:
                 t.report(error)
     for statement in surely_unsupported(source.tree.body):
-        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+        t.report(unsupported(source, statement))
     if diagnostics:
         raise DiagnosticError(diagnostics)
 
@@ -288,6 +314,13 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         help = foreign_help(shown) or (
             "write f32 for a number, Read[f32] for an array of one dimension, Read[f32[:, :]] for one of two"
         )
+        if "Read[f32]" in help and annotation not in (int, float):  # an array of another library
+            used = _type_for(t, argument)
+            help = (
+                used
+                if used.startswith((f"write {name}: R", f"write {name}: W"))
+                else f"write {name}: Read[f32]"
+            )
         if isinstance(annotation, type) and issubclass(annotation, Array):
             help = (
                 f"write {shown}[f32], with the type of its elements, or {shown}[f32[:, :]] for two dimensions"
@@ -301,10 +334,13 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         elif any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
-            help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
+            kind = re.search(r"\b(ReadWrite|Read|Write)\[", _type_for(t, argument))
+            help = f"write {kind[1] if kind else 'Read'}[{shown}]"
         elif array_of := next((a for a in typing.get_args(annotation) if array_type(a) is not None), None):
             name_of = getattr(array_of, "__origin__", Array).__name__
             help = f"every argument is passed: write {name_of}[f32] alone, and another kernel for calls without it"
+        elif typing.get_origin(annotation) in (list, tuple, dict, set):
+            help = f"{_type_for(t, argument)}; pass np.array(...)"
         elif elements := typing.get_args(annotation):
             named = getattr(elements[0], "__forward_arg__", getattr(elements[0], "__name__", ""))
             help = {"int": "write i32", "float": "write f32"}.get(named) or foreign_help(named) or help

@@ -57,6 +57,13 @@ def check_function(function: Any, decorator: str) -> None:
         if isinstance(function, (int, tuple)):
             error.add_note(f"help: write {decorator}(workgroup={function})")
             raise error
+        if decorator == "@tunable" and hasattr(function, "function"):
+            name = function.function.__name__
+            error.add_note(
+                f"help: write {decorator} above a function of the choices, def make(workgroup):, that has {name} in it, with its "
+                f"decorator, and ends in return {name}"
+            )
+            raise error
         error.add_note(
             f"help: write {decorator} above def name(x: Read[f32], y: Write[f32]):, where annotations are the types"
         )
@@ -167,6 +174,11 @@ class FunctionSource:
         loc = self.location(node)
         first, *more = self.source.text[loc.start : loc.end].split("\n")
         return f"{first} ..." if more else first
+
+    def operand(self, node: ast.AST) -> str:
+        """The text of a node as an operand of an operator: of a sum or the like in parentheses."""
+        text = self.text(node)
+        return f"({text})" if isinstance(node, (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp)) else text
 
     def opposite(self, condition: ast.expr) -> str | None:
         """The comparison that holds where another one does not; None for other conditions."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ..ir.ops import OPS
-from ..ir.program import Value
+from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
 from .bindings import Binding, BufferView, Static
 from .call_arguments import by_name
@@ -14,6 +14,7 @@ from .emitter import type_of
 from .expressions import Expressions
 from .inference import known
 from .python_source import Unsupported
+from .remedies import as_loop, is_of_lanes
 from .scalars import scalar_type
 from .slices import slice_type, spread, transposed
 
@@ -23,11 +24,19 @@ NARROW = (DataType.F16, DataType.BF16)
 """Added in f32, and rounded once."""
 
 
-def _slice_of(t: Expressions, node: ast.expr) -> tuple[Value, DataType]:
+def _slice_of(t: Expressions, node: ast.expr, call: ast.Call) -> tuple[Value, DataType]:
     binding = t.expression(node)
     if isinstance(binding, BufferView):
+        loop = (
+            as_loop(t.source, call, binding.buffer.dtype.is_float)
+            if is_of_lanes(t) and binding.buffer.dimensions == 1
+            else None
+        )
+        if loop is not None:
+            message = f"{t.source.text(call.func)} is of a slice, which a whole workgroup has, and this says what each invocation does"
+            raise Unsupported(call, message, loop)
         text, rows = t.source.text(node), binding.buffer.dimensions - 1
-        row = f"{text}[{', '.join([*'ij'[:rows], ':'])}]"
+        row = f"{text}[{', '.join([*_rows(t, rows), ':'])}]"
         raise Unsupported(node, f"{text} is a whole array, and this is of a row", f"write {row}")
     value = t.as_value(binding, node)
     dtype = slice_type(type_of(value))
@@ -38,6 +47,16 @@ def _slice_of(t: Expressions, node: ast.expr) -> tuple[Value, DataType]:
             "x[r, :] is one of an array x",
         )
     return value, dtype
+
+
+def _rows(t: Expressions, count: int) -> list[str]:
+    """Indices of a row of a whole array: the workgroup's where there is a name for it, else all rows, of two dimensions."""
+    named = [
+        n
+        for n, v in t.env.items()
+        if isinstance(v, Value) and isinstance(v.owner, Op) and v.owner.name == "workgroup_id"
+    ]
+    return named[:count] if len(named) >= count else [":"] * count
 
 
 def _axis_of(t: Expressions, given: dict[str, ast.expr], dtype: DataType) -> int | None:
@@ -86,7 +105,7 @@ def _check_numbers(t: Expressions, node: ast.Call, x: ast.expr, dtype: DataType)
 def reduced(t: Expressions, node: ast.Call, combine: str) -> Value:
     """`vyre.sum(row)`, `vyre.max(block, axis=1, keepdims=True)`."""
     given = by_name(t, node, "x", "axis", "keepdims", optional=2)
-    value, dtype = _slice_of(t, given["x"])
+    value, dtype = _slice_of(t, given["x"], node)
     name, text = t.source.text(node.func), t.source.text(given["x"])
     is_flags = combine in ("and", "or")
     if is_flags and not dtype.element.is_bool:
@@ -123,7 +142,7 @@ def _index_of(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
     def first(t: Expressions, node: ast.Call) -> Binding:
         """The lowest index of an element that is the largest; 0 where all are NaN."""
         given = by_name(t, node, "x", "axis", "keepdims", optional=2)
-        value, dtype = _slice_of(t, given["x"])
+        value, dtype = _slice_of(t, given["x"], node)
         axis, keeps = _only_axis(t, node, given, dtype), _flag(t, given, "keepdims")
         _check_numbers(t, node, given["x"], dtype)
         most, _ = _along(t, value, dtype, combine, axis, keeps=True)
@@ -165,7 +184,7 @@ def _counted(t: Expressions, node: ast.AST, value: Value, dtype: DataType, axis:
 def _scan(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
     def scanned(t: Expressions, node: ast.Call) -> Binding:
         given = by_name(t, node, "x", "axis", "exclusive", optional=2)
-        value, dtype = _slice_of(t, given["x"])
+        value, dtype = _slice_of(t, given["x"], node)
         axis = _only_axis(t, node, given, dtype)
         _check_numbers(t, node, given["x"], dtype)
         is_exclusive = _flag(t, given, "exclusive")

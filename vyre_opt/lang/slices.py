@@ -19,9 +19,17 @@ from ..ir.types import DataType, TypeNameError
 from .array_types import element_text
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
-from .expressions import COMPARISONS, Expressions, number_of_indices, size_of
+from .expressions import (
+    COMPARISONS,
+    CONDITION_OF_SLICE,
+    Expressions,
+    number_of_indices,
+    of_whole_product,
+    size_of,
+)
 from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import FunctionSource, Unsupported
+from .remedies import corrected, free_name, refuse_ellipsis, statement_of
 
 __all__ = [
     "MASK",
@@ -119,7 +127,7 @@ class SliceExpressions(Expressions):
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         if isinstance(binding, Value) and slice_type(type_of(binding)) is not None:
             help = f"write vyre.any({self.source.text(node)}), or vyre.select(c, a, b)"
-            raise Unsupported(node, CONDITION, help)
+            raise Unsupported(node, CONDITION_OF_SLICE, help)
         return super().as_condition(binding, node)
 
     def visit_boolop(self, node: ast.BoolOp) -> Binding:
@@ -140,7 +148,7 @@ class SliceExpressions(Expressions):
         try:
             yield
         except Unsupported as error:
-            if error.message == CONDITION and error.node in _conditions(node):
+            if error.message == CONDITION_OF_SLICE and error.node in _conditions(node):
                 error.help = f"write {_by_element(self.source, node)}"
             raise
 
@@ -290,6 +298,8 @@ def _no_elements(
         if element is not None:
             return Unsupported(node, message, f"read it from the array: {element}")
     if any(isinstance(part, ast.Slice) for part in parts):
+        if (statement := _of_loaded(t, node)) is not None:
+            return Unsupported(node, message, f"write {statement}")
         return Unsupported(
             node,
             message,
@@ -299,6 +309,33 @@ def _no_elements(
     if len(dtype.extents) > 1:
         help = f"one element is read from the array, x[r, {index}]"
     return Unsupported(node, message, help)
+
+
+def _of_loaded(t: Expressions, node: ast.expr) -> str | None:
+    """The statement around a slice of a loaded row, with all such slices as elements of the array; None for a slice of another value."""
+    changes: dict[ast.AST, str] = {}
+    for each in ast.walk(statement_of(t.source, node)):
+        if (
+            not isinstance(each, ast.Subscript)
+            or not isinstance(each.slice, ast.Slice)
+            or each.slice.step is not None
+        ):
+            continue
+        value = t.env.get(getattr(each.value, "id", ""))
+        loaded = value.owner if isinstance(value, Value) and isinstance(value.owner, Op) else None
+        if loaded is None or loaded.name != "slice_load" or loaded.loc is None:
+            continue
+        row = next(
+            (
+                n
+                for n in ast.walk(t.source.tree)
+                if isinstance(n, ast.Subscript) and t.source.location(n).start == loaded.loc.start
+            ),
+            None,
+        )
+        if row is not None and t.source.text(row).endswith(":]"):
+            changes[each] = gathered_text(t, each, each.slice, row)
+    return corrected(t.source, changes) if any(each is node for each in changes) else None
 
 
 def _element_in_array(value: Value, index: str) -> str | None:
@@ -349,9 +386,6 @@ def _is_made(t: Expressions, node: ast.expr) -> bool:
         and isinstance(values[0].func, ast.Attribute)
         and values[0].func.attr in ("zeros", "full")
     )
-
-
-CONDITION = "a condition is one bool, not one for each element"
 
 
 def _conditions(node: ast.expr) -> list[ast.expr]:
@@ -409,7 +443,9 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
             raise Unsupported(
                 node,
                 f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
-                _block_of(t, at, dtype, nodes),
+                of_whole_product(t, node, *nodes)
+                if _are_open_blocks(values)
+                else _block_of(t, at, dtype, nodes),
             )
         types.append(dtype)
     left, right = types
@@ -429,6 +465,11 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
     except TypeNameError as error:
         raise Unsupported(node, str(error), "give each workgroup a smaller block of the product") from None
     return t.emitter.value("slice_dot", values, result)
+
+
+def _are_open_blocks(values: Sequence[Value]) -> bool:
+    types = [slice_type(type_of(value)) for value in values]
+    return all(dtype is not None and dtype.extents == (None, None) for dtype in types)
 
 
 def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None, factors: Sequence[ast.expr]) -> str:
@@ -472,6 +513,7 @@ def _unified(t: Expressions, node: ast.expr, a: AnyType, b: DataType) -> DataTyp
 def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Value], DataType]:
     """The place of the first element, and the type of what `x[r, :]` or `x[i:i + 64]` is."""
     buffer = view.buffer
+    refuse_ellipsis(t, node.slice)
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if view.lanes > 1:
         raise Unsupported(node, "a slice is of an array, not of one as vectors")
@@ -489,7 +531,7 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
         raise Unsupported(
             behind,
             "a slice is of the last dimensions of an array",
-            "lay the array out the other way, or write a loop over the elements",
+            _column(t, node, parts),
         )
     indices: list[Value] = []
     extents: list[int | None] = []
@@ -504,13 +546,34 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
         if view.fill is not None and isinstance(begin, Static) and type(begin.value) is int:
             # before the first element and beyond the last one, too
             indices.append(t.emitter.adapted(begin, DataType.I32 if begin.value < 0 else DataType.U32, lower))
+        elif isinstance(begin, Static) and type(begin.value) is int and begin.value < 0:
+            message = f"a slice does not count from the end, {t.source.text(lower)}"
+            raise Unsupported(lower, message, _of_any_extent(t, node, part))
         else:
             indices.append(t.index(lower, begin, view, dimension))
-        extents.append(None if part.upper is None else _extent(t, node, lower, part.upper))
+        extents.append(None if part.upper is None else _extent(t, node, part, lower))
     try:
         return indices, DataType.slice(extents, buffer.dtype)
     except TypeNameError as error:
         raise Unsupported(node, str(error)) from None
+
+
+def _column(t: Expressions, node: ast.Subscript, parts: Sequence[ast.expr]) -> str:
+    """Remedy for a slice of another dimension than the last ones: elements at indices, where they are read."""
+    array = t.source.text(node.value)
+    ranges = [part for part in parts if isinstance(part, ast.Slice)]
+    if (
+        len(ranges) != 1
+        or isinstance(node.ctx, ast.Store)
+        or ranges[0].step is not None
+        or ".filled(" in array
+    ):
+        return "lay the array out the other way, or write a loop over the elements"
+    begin, count = _span(t, ranges[0], f"{array}.shape[{parts.index(ranges[0])}]")
+    length = f"{array}.shape[{parts.index(ranges[0])}]"
+    count = count or (f"{length} - {begin}" if begin else length)
+    index = f"{begin + ' + ' * bool(begin)}vyre.arange({count})"
+    return f"write {array}[{', '.join(index if p is ranges[0] else t.source.text(p) for p in parts)}], the elements at these indices"
 
 
 def _with_step(t: Expressions, node: ast.Subscript, view: BufferView, part: ast.Slice) -> str:
@@ -557,33 +620,150 @@ def _quotient(count: str, step: str) -> str:
 _RAGGED = "the extent of a block is known when the kernel is translated; this is computed while it runs"
 
 
-def _of_any_extent(t: Expressions, node: ast.Subscript, lower: ast.expr, upper: ast.expr) -> str:
-    """Remedies for a block from one computed index to another: none reads more than it should."""
+def _of_any_extent(t: Expressions, node: ast.Subscript, part: ast.Slice) -> str:
+    """Remedy for a block that ends at a computed place, or before the end: elements at indices, or a loop where it is stored."""
+    statement = statement_of(t.source, node)
+    if isinstance(statement, (ast.Assign, ast.AugAssign)):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        if isinstance(target, ast.Subscript) and (target is node or _is_ragged(t, target)):
+            loop = _as_loop(t, statement, target)
+            return (
+                f"write {loop}"
+                if loop
+                else "give the block a fixed extent, and choose elements by vyre.where"
+            )
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    array = t.source.text(node.value)
-    begin, end = (
-        "0" if lower is None or isinstance(lower, ast.Constant) else t.source.text(lower),
-        t.source.text(upper),
-    )
-    counts = end if begin == "0" else f"{begin}, {end}"
-
-    def element(index: str) -> str:
-        return f"{array}[{', '.join(index if isinstance(p, ast.Slice) else t.source.text(p) for p in parts)}]"
-
     if sum(isinstance(p, ast.Slice) for p in parts) > 1:
         return "give the block a fixed extent, and choose its elements by vyre.where; or loop over its rows"
-    if isinstance(node.ctx, ast.Store):
-        return f"write a loop: for k in range({counts}): {element('k')} = ..."
-    index = "vyre.arange(64)" if begin == "0" else f"{begin} + vyre.arange(64)"
-    block = f"{array.partition('.filled(')[0]}.filled(0)[{', '.join(f'{begin}:{begin} + 64'.replace('0:0 + 64', '0:64') if isinstance(p, ast.Slice) else t.source.text(p) for p in parts)}]"
-    return (
-        f"write a loop: for k in range({counts}): total += {element('k')}; or, for 64 elements at most, "
-        f"block = {block}, and vyre.where({index} < {end}, block, 0) has 0 beyond the end"
+    if ".filled(" in t.source.text(node.value):
+        begin, count = _span(t, part, "")
+        block = ", ".join(
+            f"{begin or 0}:{begin + ' + ' * bool(begin)}64" if p is part else t.source.text(p) for p in parts
+        )
+        return f"write vyre.where(vyre.arange(64) < {count}, {t.source.text(node.value)}[{block}], 0), which has room for 64 elements"
+    return f"write {gathered_text(t, node, part)}, the elements at these indices"
+
+
+def gathered_text(t: Expressions, node: ast.Subscript, part: ast.Slice, whole: ast.expr | None = None) -> str:
+    """`x[r, n + vyre.arange(m)]` for the part of an array, or of its slice `whole`, that a slice of Python names."""
+    base = whole or node
+    assert isinstance(base, ast.Subscript)
+    parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+    slot = part if whole is None else next(p for p in parts if isinstance(p, ast.Slice))
+    array = t.source.text(base.value)
+    begin, count = _span(
+        t, part, f"len({array})" if len(parts) == 1 else f"{array}.shape[{parts.index(slot)}]"
     )
+    index = f"{begin}:" if count is None else f"{begin + ' + ' * bool(begin)}vyre.arange({count})"
+    return f"{array}[{', '.join(index if p is slot else t.source.text(p) for p in parts)}]"
 
 
-def _extent(t: Expressions, node: ast.Subscript, lower: ast.expr, upper: ast.expr) -> int:
+def _span(t: Expressions, part: ast.Slice, length: str) -> tuple[str, str | None]:
+    """The text of the first index of a slice, "" for 0, and that of the number of elements; None for all behind the first."""
+    lower, upper = (None if each is None else _bound(t, each, length) for each in (part.lower, part.upper))
+    begin = "" if lower in (None, "0") else str(lower)
+    if upper is None:
+        return begin, None
+    end = part.upper
+    if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and t.source.text(end.left) == begin:
+        return begin, _bound(t, end.right, length)
+    rows = re.fullmatch(r"\((\w+) \+ 1\) \* (\w+)", upper)
+    if rows and begin == f"{rows[1]} * {rows[2]}":
+        return begin, rows[2]
+    if not begin:
+        return begin, upper
+    if upper.startswith(f"{length} - ") and upper[len(length) + 3 :].isdigit() and begin.isdigit():
+        return begin, f"{length} - {int(upper[len(length) + 3 :]) + int(begin)}"
+    less = begin if re.fullmatch(r"[\w.]+", begin) else f"({begin})"
+    return begin, f"{upper} - {less}"
+
+
+def _bound(t: Expressions, node: ast.expr, length: str) -> str:
+    """The text of a bound as a u32: one below 0 counts from the end."""
+    with t.emitter.aside():
+        binding = t.expression(node)
+    if isinstance(binding, Static) and type(binding.value) is int and binding.value < 0:
+        return f"{length} - {-binding.value}"
+    text = t.source.text(node)
+    dtype = known(type_of(binding)) if isinstance(binding, Value) else None
+    is_other = isinstance(dtype, DataType) and dtype.is_int and dtype is not DataType.U32
+    return f"u32({text})" if is_other else text
+
+
+def _is_ragged(t: Expressions, node: ast.Subscript) -> bool:
+    """Whether a block has a bound that is computed, or counts from the end."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    ends = [p.upper for p in parts if isinstance(p, ast.Slice) and p.upper is not None]
+    return any(not isinstance(end, ast.Constant) for end in ends)
+
+
+def _as_loop(t: Expressions, statement: ast.Assign | ast.AugAssign, target: ast.Subscript) -> str | None:
+    """An assignment to a block as a loop over its elements; None where an element needs more than those at its own index."""
+    counter = free_name(t, "k")
+    spans: list[tuple[ast.AST, list[ast.expr], ast.Slice | None, str]] = []
+    for each in ast.walk(statement):
+        if (
+            isinstance(each, ast.Call)
+            and t.source.text(each.func).rpartition(".")[2] in _WHOLE
+            and len(each.args) == 1
+        ):
+            return None
+        if isinstance(each, ast.Subscript) and is_slice_index(each.slice):
+            parts = each.slice.elts if isinstance(each.slice, ast.Tuple) else [each.slice]
+            ranges = [p for p in parts if isinstance(p, ast.Slice)]
+            if (
+                len(ranges) != 1
+                or ranges[0].step is not None
+                or not isinstance(t.env.get(getattr(each.value, "id", "")), BufferView)
+            ):
+                return None
+            spans.append((each, parts, ranges[0], t.source.text(each.value)))
+        elif (
+            isinstance(each, ast.Name)
+            and isinstance(value := t.env.get(each.id), Value)
+            and slice_type(type_of(value))
+        ):
+            element = _element_in_array(value, counter)
+            if element is None:
+                return None
+            spans.append((each, [], None, element))
+    begins = {id(part): _span(t, part, "") for _, _, part, _ in spans if part is not None}
+    own = next(part for each, _, part, _ in spans if each is target)
+    assert own is not None
+    parts = next(parts for each, parts, _, _ in spans if each is target)
+    array = t.source.text(target.value)
+    _, count = _span(t, own, f"len({array})" if len(parts) == 1 else f"{array}.shape[{parts.index(own)}]")
+    changes: dict[ast.AST, str] = {}
+    for each, parts, part, text in spans:
+        if part is not None:
+            start = begins[id(part)][0]
+            index = f"{start} + {counter}" if start else counter
+            text = f"{text}[{', '.join(index if p is part else t.source.text(p) for p in parts)}]"
+        changes[each] = text
+    return f"for {counter} in range({count}): {corrected(t.source, changes)}"
+
+
+_WHOLE = (
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+)
+"""Functions of all elements of a slice."""
+
+
+def _extent(t: Expressions, node: ast.Subscript, part: ast.Slice, lower: ast.expr) -> int:
     """Extent of `i:i + 64` or `16:32`."""
+    upper = part.upper
+    assert upper is not None
     if (
         isinstance(upper, ast.BinOp)
         and isinstance(upper.op, ast.Add)
@@ -591,13 +771,16 @@ def _extent(t: Expressions, node: ast.Subscript, lower: ast.expr, upper: ast.exp
     ):
         size = t.expression(upper.right)
         if not isinstance(size, Static):
-            raise Unsupported(upper.right, _RAGGED, _of_any_extent(t, node, lower, upper))
+            raise Unsupported(upper.right, _RAGGED, _of_any_extent(t, node, part))
         extent = size.value
     else:
         ends = [t.expression(each) for each in (lower, upper)]
         if not all(isinstance(end, Static) for end in ends):
-            raise Unsupported(upper, _RAGGED, _of_any_extent(t, node, lower, upper))
+            raise Unsupported(upper, _RAGGED, _of_any_extent(t, node, part))
         extent = ends[1].value - ends[0].value  # type: ignore[union-attr]
+        if type(ends[1].value) is int and ends[1].value < 0:  # type: ignore[union-attr]
+            message = f"a block does not count from the end, {t.source.text(upper)}"
+            raise Unsupported(upper, message, _of_any_extent(t, node, part))
     if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
         raise Unsupported(upper, f"a block has a whole number of elements, from 1 on, not {extent!r}")
     return extent
@@ -639,7 +822,7 @@ def spread(
             raise Unsupported(
                 node,
                 f"{t.source.text(node)} is {found}, which does not broadcast to {dtype}",
-                "extents are the same or 1, from the last one on",
+                _kept_axis(t, node, found, dtype) or "extents are the same or 1, from the last one on",
             )
     like = (leader,) if None in dtype.extents else ()
     return t.emitter.value("slice_broadcast", (value, *like), dtype)
@@ -660,6 +843,15 @@ def _to_common_extents(t: Expressions, bindings: Sequence[Binding], node: ast.ex
     assert isinstance(value, Value) and dtype is not None
     wide = t.emitter.value("slice_broadcast", (value,), DataType.slice(common, dtype.element))
     return [wide if k == number else each for k, each in enumerate(bindings)]
+
+
+def _kept_axis(t: Expressions, node: ast.expr, found: DataType, dtype: DataType) -> str | None:
+    """Remedy for a reduction along the last axis of a block, which is to be a column; None for another slice."""
+    if len(found.extents) != 1 or len(dtype.extents) != 2 or found.extents[0] != dtype.extents[0]:
+        return None
+    if isinstance(node, ast.Call) and any(k.arg == "axis" for k in node.keywords):
+        return f"write {t.source.text(node)[:-1]}, keepdims=True)"
+    return f"write {t.source.text(node)}[:, None], a column" if isinstance(node, ast.Name) else None
 
 
 def _may_spread(found: DataType, dtype: DataType) -> bool:

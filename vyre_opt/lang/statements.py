@@ -56,15 +56,16 @@ from .flow import (
     returns,
     updated,
 )
-from .foreign_words import type_meant
+from .foreign_words import dotted_name, type_meant
 from .further_errors import further_errors
 from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS, Intrinsic
 from .loop_ranges import LoopRange, loop_range
 from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
+from .remedies import corrected, free_name, place_of
 from .scalars import scalar_type
-from .unsupported import LOOP_ELSE, STATEMENTS, TOO_DEEP
+from .unsupported import LOOP_ELSE, TOO_DEEP, unsupported
 
 __all__ = ["Statements"]
 
@@ -112,8 +113,7 @@ class Statements(slices.SliceExpressions):
         """Translate a statement, with the `rest` of its block if it may leave that; whether it did."""
         method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
         if method is None:
-            message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
-            raise Unsupported(node, message, help)
+            raise unsupported(self.source, node)
         self.emitter.loc = self.source.location(node)
         if isinstance(node, (ast.If, ast.For, ast.While)):
             self.emitter.heads.add(self.emitter.loc)
@@ -165,10 +165,37 @@ class Statements(slices.SliceExpressions):
         try:
             binding = self._assigned(node.targets, node.value)
         except Unsupported as error:
+            if (several := _ids_of_axes(node.value, error.help)) is not None:
+                error.help = several
+            if (
+                isinstance(node.value, ast.Lambda)
+                and error.node is node.value
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                arguments, body = ast.unparse(node.value.args), self.source.text(node.value.body)
+                error.help = f"write @vyre.func, and below it def {node.targets[0].id}({arguments}): return {body}, above the kernel"
+            if isinstance(error.node, ast.List):
+                error.help = self._local_for_list(node.targets[0], node.value) or error.help
             self._check_written(node.targets, error)
             raise
         for target in node.targets:
             self.assign(target, binding, node.value)
+
+    def _local_for_list(self, target: ast.expr, value: ast.expr) -> str | None:
+        """The remedy for a list that is assigned to a name: an array of the invocation's own, or a tuple; None for another value."""
+        if not isinstance(target, ast.Name):
+            return None
+        if isinstance(value, ast.List) and value.elts:
+            return f"write {target.id} = ({', '.join(map(self.source.text, value.elts))},), a tuple; an array whose elements change is vyre.local(f32, {len(value.elts)})"
+        if (
+            isinstance(value, ast.BinOp)
+            and isinstance(value.op, ast.Mult)
+            and isinstance(value.left, ast.List)
+        ):
+            first = value.left.elts[0] if value.left.elts else None
+            is_int = isinstance(first, ast.Constant) and type(first.value) is int
+            return f"write {target.id} = vyre.local({'i32' if is_int else 'f32'}, {self.source.text(value.right)})"
+        return f"write {target.id} = vyre.local(f32, 8), of so many elements, and {target.id}[k] = v where one is appended"
 
     def _check_written(self, targets: Sequence[ast.expr], error: Unsupported) -> None:
         """Report an element of an array that is only read, beside the error of the value that it would get."""
@@ -208,6 +235,8 @@ class Statements(slices.SliceExpressions):
             raise self._no_target(node.target)
         if isinstance(node.target, ast.Name):
             old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+            if isinstance(old, BufferView):
+                self._refuse_lost_array(node.target, Static(None), node.value)
             new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
             self.assign(node.target, new, node.value)
             return
@@ -255,7 +284,7 @@ class Statements(slices.SliceExpressions):
                         node, "a kernel has no None: a name is a number from its first line on", help
                     )
                 raise Unsupported(node, f"{text} gives no value", f"write {text} in a line of its own")
-            self._refuse_lost_array(target, binding)
+            self._refuse_lost_array(target, binding, node)
             self.env[target.id] = binding
         elif isinstance(target, ast.Tuple):
             self._unpack(target, binding, node)
@@ -266,14 +295,15 @@ class Statements(slices.SliceExpressions):
         else:
             raise self._no_target(target)
 
-    def _refuse_lost_array(self, target: ast.Name, binding: Binding) -> None:
+    def _refuse_lost_array(self, target: ast.Name, binding: Binding, node: ast.expr) -> None:
         """Raise Unsupported where the name of an array of the caller would become another thing: that changes no element."""
         array = self.env.get(target.id)
         if not isinstance(array, BufferView) or not any(a.arg == target.id for a in self.source.arguments):
             return
         if not isinstance(binding, BufferView) or binding.buffer is not array.buffer:
-            index = ", ".join("ijk"[: array.buffer.dimensions])
-            help = f"write {target.id}[{index}] = ... for an element, or take another name"
+            help = (
+                f"write {corrected(self.source, {target: place_of(self, array, node)})}, or take another name"
+            )
             raise Unsupported(
                 target, f"{target.id} is an array of the caller, whose elements stay as they are", help
             )
@@ -294,7 +324,9 @@ class Statements(slices.SliceExpressions):
             number = len(parts) if isinstance(parts, tuple) else 1
             count = "one value" if number == 1 else f"{number} values"
             help = (
-                f"write {number} names" if number > 1 else f"write {self.source.text(target.elts[0])} = ..."
+                f"write {number} names"
+                if number > 1
+                else f"write {self.source.text(target.elts[0])} = {self.source.text(node)}"
             )
             if isinstance(array := self.env.get(measured_name(node)), BufferView):
                 help = f"{array.buffer.name} has {number} dimension{'s' * (number > 1)}"
@@ -462,11 +494,24 @@ class Statements(slices.SliceExpressions):
                 raise Unsupported(node, "a function of kernels returns a value", "write return x")
             self.env[RESULT] = self.expression(node.value)
         elif node.value is not None:
-            raise Unsupported(
-                node, "a program returns nothing", "store the result in an array argument: y[i] = ..."
-            )
+            raise Unsupported(node, "a program returns nothing", self._stored_result(node.value))
         self.env[RETURN] = Static(True)
         return True
+
+    def _stored_result(self, node: ast.expr) -> str:
+        """The remedy for a value that a program returns: a store in the array that it writes, if there is only one."""
+        arrays = [each for each in self.env.values() if isinstance(each, BufferView)]
+        written = [each for each in arrays if each.buffer.access in (AccessMode.WRITE, AccessMode.READ_WRITE)]
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        if len(written) != len(parts) or any(
+            isinstance(part, ast.Constant) and part.value is None for part in parts
+        ):
+            return "store the result in an array argument: y[i] = ..."
+        stores = [
+            f"{place_of(self, view, part)} = {self.source.text(part)}"
+            for view, part in zip(written, parts, strict=True)
+        ]
+        return f"write {'; '.join(stores)}"
 
     def visit_break(self, node: ast.Break, rest: Sequence[ast.stmt]) -> bool:
         if BREAK not in self.env:
@@ -702,6 +747,30 @@ class Statements(slices.SliceExpressions):
             return f"write {loop}" if loop else None
         return f"write vyre.sum({text})" + (f", or {loop}" if loop else ", or another reduction")
 
+    def _loop_over_array(self, node: ast.expr, view: BufferView) -> str | None:
+        """The loop over indices of an array for one over its elements, its rows, or the elements of these."""
+        loops = [
+            each for each in ast.walk(self.source.tree) if isinstance(each, ast.For) and each.iter is node
+        ]
+        if not loops or not isinstance(loops[0].target, ast.Name):
+            return None
+        name, array, target = view.buffer.name, self.source.text(node), self.source.text(loops[0].target)
+        first = free_name(self, "k")
+        head = f"for {first} in range(len({array})):"
+        if view.buffer.dimensions == 1:
+            return f"write {head} {target} = {name}[{first}]"
+        inner = loops[0].body[0]
+        is_nested = (
+            isinstance(inner, ast.For) and isinstance(inner.iter, ast.Name) and inner.iter.id == target
+        )
+        if view.buffer.dimensions == 2 and is_nested and len(loops[0].body) == 1:
+            assert isinstance(inner, ast.For)
+            second = next(n for n in "jlmn" if n != first and n not in self.env)
+            within = f"for {second} in range({name}.shape[1]):"
+            return f"write {head} and in it {within} {self.source.text(inner.target)} = {name}[{first}, {second}]"
+        rest = ", :" * (view.buffer.dimensions - 1)
+        return f"write {head} {target} = {name}[{first}{rest}]"
+
     def _is_range(self, node: ast.expr) -> bool:
         function = self.expression(node.func) if isinstance(node, ast.Call) else None
         return isinstance(function, Static) and function.value is range
@@ -713,7 +782,10 @@ class Statements(slices.SliceExpressions):
             return list(binding)
         if not isinstance(binding, Static):
             what = "an array" if isinstance(binding, BufferView) else "this"
-            raise Unsupported(node, f"a loop over {what} is not supported", "write: for i in range(len(x))")
+            help = self._loop_over_array(node, binding) if isinstance(binding, BufferView) else None
+            raise Unsupported(
+                node, f"a loop over {what} is not supported", help or "write: for i in range(len(x))"
+            )
         try:
             items = [Static(constant_of(item)) for item in islice(binding.value, MAX_UNROLLED + 1)]
         except TypeError:
@@ -1046,3 +1118,19 @@ def _is_constant(part: Any) -> bool:
 def _plain_name(name: str) -> str:
     """A name for the text: flags have their word."""
     return text_name(name.strip("()"))
+
+
+def _ids_of_axes(node: ast.expr, help: str | None) -> str | None:
+    """The remedy for `cuda.grid(2)`, ids along as many axes; None for another call."""
+    number = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+    if (
+        not isinstance(number, ast.Constant)
+        or type(number.value) is not int
+        or number.value not in (2, 3)
+        or not isinstance(node, ast.Call)
+    ):
+        return None
+    if dotted_name(node.func).rpartition(".")[2] not in ("grid", "gridsize"):
+        return None
+    word = "global_id" if "global_id" in (help or "") else "global_size"
+    return f"write {', '.join(f'vyre.{word}({axis})' for axis in range(number.value))}"

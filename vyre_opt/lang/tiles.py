@@ -31,6 +31,7 @@ from .functions import Func
 from .intrinsics import static
 from .matrices import FORMATS
 from .python_source import Unsupported
+from .remedies import product_text
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -56,6 +57,9 @@ class _TileFunction(Func):
         self.names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        if self.function.__name__ == "dot" and (product := product_text(t, node.args)) is not None:
+            name = t.source.text(node.func)
+            raise Unsupported(node, f"{name} multiplies tiles of shared memory", f"write {product}")
         given = by_name(t, node, *self.names, optional=len(self.function.__defaults__ or ()))
         with t.emitter.aside():  # what the check computes is computed again below
             self.check(t, given)

@@ -168,7 +168,7 @@ class TranslatedFunction(ABC):
 
         return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars, self._warn)
 
-    def _warn(self, grid: Any) -> None:  # noqa: B027 (a pipeline has nothing to say)
+    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:  # noqa: B027 (a pipeline has nothing to say)
         """Warn of a launch over a grid that does what was surely not meant; a pipeline has warned of its own."""
 
     def _compiled(self, target: str | Dispatcher) -> Executable:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ..ir.program import MAX_NESTING
+from .python_source import FunctionSource, Unsupported
 
-__all__ = ["EXPRESSIONS", "LOOP_ELSE", "STATEMENTS", "TOO_DEEP", "surely_unsupported"]
+__all__ = ["EXPRESSIONS", "LOOP_ELSE", "STATEMENTS", "TOO_DEEP", "surely_unsupported", "unsupported"]
 
 Message = tuple[str, str | None]
 """Mistake and remedy."""
@@ -79,6 +80,22 @@ STATEMENTS: dict[type[ast.stmt], Message] = {
     ast.Global: _NO_SCOPE,
     ast.Nonlocal: _NO_SCOPE,
 }
+
+
+def unsupported(source: FunctionSource, node: ast.stmt) -> Unsupported:
+    """The error for a statement that has no translation, with its own words in the remedy where it has any."""
+    message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
+    if isinstance(node, ast.Match) and isinstance(pattern := node.cases[0].pattern, ast.MatchValue):
+        test = f"{source.text(node.subject)} == {source.text(pattern.value)}"
+        help = f"write if {test}: for its first case, elif for the others, and else: for case _"
+    elif isinstance(node, ast.Raise) and isinstance(reason := _reason(node), ast.Constant):
+        help = f"write vyre.trap({source.text(reason)})"
+    return Unsupported(node, message, help)
+
+
+def _reason(node: ast.Raise) -> ast.expr | None:
+    """The first argument of the exception that is raised."""
+    return node.exc.args[0] if isinstance(node.exc, ast.Call) and node.exc.args else None
 
 
 def surely_unsupported(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

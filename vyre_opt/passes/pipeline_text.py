@@ -115,8 +115,18 @@ def parse_pipeline(text: str) -> list[Pass]:
             if not tokens[at][0]:
                 raise fail("expected a pass after the comma")
         elif tokens[at][0]:
-            raise fail("expected a comma between passes")
+            raise fail(f"expected a comma between passes{_meant(text, tokens[at])}")
     return passes
+
+
+def _meant(text: str, token: tuple[str, int]) -> str:
+    """The remedy for what stands between passes in the place of a comma, or of the braces of options."""
+    word, start = token
+    if word[0] in ";|+":
+        return f": write {text[:start]},{text[start + 1 :].lstrip()}"
+    if word[0] in "([":
+        return f": options stand in braces, {text[:start]}{{option=value}}; --list-passes has them"
+    return f": write {text[:start].rstrip()},{text[start:]}"
 
 
 def format_pipeline(passes: list[Pass]) -> str:

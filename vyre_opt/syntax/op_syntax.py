@@ -365,7 +365,17 @@ def _print_load(p: OpPrinter, op: Op) -> str:
 
 def _parse_store(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise MalformedOp(f"is written {row.name} %value, @buffer[%i] : u32")
+        message = f"is written {row.name} %value, @buffer[%i] : u32"
+        if (
+            tail.access is not None
+            and len(tail.access) > 2
+            and isinstance(tail.access[2], str)
+            and len(tail.operands) > 1
+        ):
+            *indices, value = (f"%{operand.name}" for operand in tail.operands)
+            dtype = tail.dtype or tail.operands[-1].type
+            message += f": write {row.name} {value}, @{tail.access[2]}[{', '.join(indices)}] : {dtype}"
+        raise MalformedOp(message)
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {"buffer": tail.access[2]}
 

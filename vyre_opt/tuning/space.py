@@ -172,7 +172,8 @@ def _check(factors: Any) -> None:
         if not isinstance(name, str) or not name:
             raise BadInputs(f"a factor has a name, not {name!r}")
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
-            raise BadInputs(f"factor {name} takes a list of values, at least one")
+            example = f", such as {{{name!r}: ({values!r},)}}" if isinstance(values, (int, float)) else ""
+            raise BadInputs(f"factor {name} takes a list of values, at least one{example}")
         if len(values) > MAX_CONFIGS:
             raise BadInputs(f"factor {name} has {len(values)} values, more than {MAX_CONFIGS}")
         for value in values:

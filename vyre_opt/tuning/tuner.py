@@ -372,7 +372,10 @@ def _check_arguments(
 ) -> None:
     """Raises BadInputs."""
     if not isinstance(kernel, str) and not hasattr(kernel, "family"):
-        raise BadInputs(f"kernel is a name, a workload or a call, not {kernel!r}")
+        help = ""
+        if hasattr(kernel, "function"):
+            help = "; write @vyre.tunable above a function of the choices that returns the kernel, and call its autotune"
+        raise BadInputs(f"kernel is a name, a workload or a call, not {kernel!r}{help}")
     if isinstance(kernel, str) and not kernel.isprintable():
         raise BadInputs(f"a name is of printable characters, not {kernel!r}")
     if measure is not None and not callable(measure):

@@ -20,6 +20,7 @@ from ...ir.literals import Literal, LiteralError, encode_constant, show
 from ...ir.ops import OPS, OpDef
 from ...ir.program import Block, Op, Program, Unnamed, Value
 from ...ir.types import UNKNOWN, DataType
+from ...ir.undeclared import declaration_help
 from ..inline_constants import constant_roles, fixed_type
 from ..op_syntax import Tail
 from .scopes import Scopes
@@ -171,12 +172,12 @@ class ConstantActions(Scopes):
         if tail.dtype is not None:
             return tail.dtype
         if row.format in _BUFFER_FORMATS:
-            return self._element_type(tail, loc)
+            return self._element_type(row, tail, loc)
         roles = constant_roles(row, len(tail.operands))
         values = (v for v, role in zip(tail.operands, roles, strict=False) if role == "T")
         return next((value.type for value in values if not isinstance(value, PendingConstant)), None)
 
-    def _element_type(self, tail: Tail, loc: Location) -> DataType | None:
+    def _element_type(self, row: OpDef, tail: Tail, loc: Location) -> DataType | None:
         """The type of the elements of the buffer that the op at `loc` accesses, UNKNOWN after an error; None in a function."""
         program = self.owners[0]
         if tail.access is None or len(tail.access) < 3 or not isinstance(program, Program):
@@ -186,11 +187,20 @@ class ConstantActions(Scopes):
             return None  # the number of a lane, which is no access to a buffer
         if name in self.declared:
             return self.declared[name].dtype
-        self.undeclared("buffer", name, self.declared, program, loc)
+        stored = tail.operands[0] if row.name == "store" and tail.operands else None
+        dtype = None if stored is None or isinstance(stored, PendingConstant) else stored.type
+        help = declaration_help(row, name, self.declared, dtype, len(tail.access[1]))
+        self.undeclared("buffer", name, self.declared, program, loc, help)
         return UNKNOWN
 
     def undeclared(
-        self, kind: str, name: str, declared: Iterable[str], program: Program, loc: Location
+        self,
+        kind: str,
+        name: str,
+        declared: Iterable[str],
+        program: Program,
+        loc: Location,
+        help: str | None = None,
     ) -> None:
         """Report a name of which the type was wanted, so that the verifier does not."""
         if self.holes.may_define(program, name):
@@ -198,7 +208,10 @@ class ConstantActions(Scopes):
         at = loc.find(f"@{name}")
         message = f"program @{program.name} has no {kind} @{name}"
         names = [f"@{each}" for each in islice(declared, 3)]
-        help = f"{'write ' + ' or '.join(names) + ', or ' if names else ''}declare {kind.split()[0]} @{name}"
+        help = (
+            help
+            or f"{'write ' + ' or '.join(names) + ', or ' if names else ''}declare {kind.split()[0]} @{name}"
+        )
         error = self.name_error(message, at.start, at.end, help)
         error.suggestion = suggest_later(name, declared, "@")
         self.holes.add_lost_names(program, (name,))

@@ -521,7 +521,7 @@ _MARKS: list[Mark] = [
     (r"\s*(?P<at>@!?%\w+)\s+\w", "an op has no predicate", "write if %p { } around it"),
     (r".*\bcall\s+(?P<at>[A-Za-z_]\w*)\s*\(", "a function's name begins with @", "write call @f(%a) : (f32) -> f32"),
     (r".*\b(?:load|store\s+%[\w.$]+\s*,)\s*(?P<at>[A-Za-z_]\w*)\s*\[", "a buffer's name begins with @",
-     "write load @x[%i] : f32"),
+     "write {fixed}"),
     (r".*\b(?:bit)?cast\b.*:\s*[\w<> ]+?\s*(?P<at>\b(?:to|as|into)\b|,|=>)", "a conversion is written with ->",
      "write cast %a : f32 -> f16"),
     (r"(?P<at>\bbinding\s*[=:]?\s*\d+)", "binding is written binding(N)", "write buffer @x : f32[?] read binding(0)"),
@@ -529,9 +529,9 @@ _MARKS: list[Mark] = [
     (r"\s*(?P<at>do)\s*\{", "a while has a condition block, then `do` and its body",
      "write while iter(...) { condition %c } do { yield %next }"),
     (r"\s*%[\w.$]+\s*=\s*load\s+(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
-     "write load @buffer[%i] : f32, and declare it: buffer @buffer : f32[?] read binding(0)"),
+     "write {fixed}"),
     (r"\s*store\s+%[\w.$]+\s*,\s*(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
-     "write store %a, @buffer[%i] : f32, and declare it: buffer @buffer : f32[?] write binding(0)"),
+     "write {fixed}"),
     (r"\s*(?:param|spec|buffer)\s+(?P<at>%[\w.$]+)\s*:", "the name of a param, a spec constant or a buffer begins with @",
      "write param @a : f32, and where its value is used %a = param @a : f32"),
     (r".*(?P<at>\?)\s*[^:\]\s]+\s*:", "? is no operator here; ops have names", "write %r = select %p, %a, %b : f32"),
@@ -552,7 +552,11 @@ def _marked(marks: list[Mark]) -> Callable[[Statement], Advice | None]:
             is_anywhere = pattern.pattern.startswith("(?P<at>")
             match = (pattern.search if is_anywhere else pattern.match)(statement.line)
             if match is not None:
-                return statement.at(*match.span("at"), message, help)
+                begin, end = match.span("at")
+                fixed = (
+                    f"{statement.line[:begin]}@{match['at'].removeprefix('%')}{statement.line[end:]}".strip()
+                )
+                return statement.at(begin, end, message, help.replace("{fixed}", fixed))
         return None
 
     return find

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
+from ...ir.carried_values import with_iter
 from ...ir.diagnostics import Location
 from ...ir.literals import Literal, LiteralError
 from ...ir.ops import OPS, OpDef
@@ -192,6 +193,8 @@ class OpActions(ConstantActions):
         if help is None and ("operand" in message or message.startswith("needs its")):
             example = SYNTAX[row.format].example.format(name=row.name, type="f32")
             help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
+        message, colon, written = message.partition(": write ")
+        help = help or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
@@ -265,7 +268,9 @@ class OpActions(ConstantActions):
                 if row.format == "if" and not types:
                     help = f"say their types: write {', '.join(names)} = if %c -> {', '.join(['f32'] * named)} {{"
                 elif row.name in ("for", "while") and named > len(types):
-                    help = f"write {row.name} ... iter(%a = %start : f32) {{, a value for each name"
+                    end = regions[-1].terminator if regions else None
+                    help = with_iter(loc, end.operands if end is not None else (), names)
+                    help = help or f"write {row.name} ... iter(%a = %start : f32) {{, a value for each name"
                 self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end, help=help)
             types = [*types, *[UNKNOWN] * (named - len(types))]
         # a result may be left unnamed in the text, but each value needs a name to be printed
@@ -277,3 +282,20 @@ class OpActions(ConstantActions):
         for name, value in zip(names[:named], values, strict=False):
             self.define(name, value, loc.find(name).start)
         return op
+
+
+def _with_type(tail: Tail, message: str, text: str) -> str | None:
+    """An op with the type of its operands, where another is written, or one more; None for another mistake."""
+    types = {value.type for value in tail.operands}
+    before, colon, _ = text.rpartition(" : ")
+    if message == "takes one type" and " -> " in text:
+        return f"write {text.partition(' -> ')[0].rstrip()}"
+    if (
+        colon
+        and "\n" not in text
+        and len(types) == 1
+        and tail.access is None
+        and re.fullmatch(r"%\S+ is \S+, not \S+", message)
+    ):
+        return f"write {before} : {types.pop()}"
+    return None

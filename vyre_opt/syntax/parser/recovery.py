@@ -18,6 +18,7 @@ from . import tables
 from .actions import Item, ModuleActions
 from .messages import CLOSING_BRACE, DECLARATION, explain
 from .parse_loop import Token
+from .rewritten_lines import rewritten
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SYMBOL = re.compile(r"@([\w.$]+)", re.ASCII)
@@ -110,15 +111,18 @@ class RecoveringActions(ModuleActions):
         """The message for a token that does not fit, and what to do about it."""
         loaded, text = tables.load(), self.source.text[token.start : token.end]
         message, help = explain(self.source.text, loaded, state, token)
+        first = self.source.text.rfind("\n", 0, token.start) + 1
+        line = self.source.text[first : token.end + MAX_EXPLAINED].partition("\n")[0].partition("//")[0]
+        help = rewritten(message, line, token.start - first, token.end - first, self.scope) or help
         # what stands before the token is complete if a brace could close its block
         if self.owners and loaded.number("RBRACE") in loaded.actions[state]:
             begins_line = not self.source.text[: token.start].rpartition("\n")[2].strip()
             if not text or (text in _ITEMS and begins_line):
-                return CLOSING_BRACE, None
+                return CLOSING_BRACE, "write } here" if not text else "write } in the line before this one"
             if text in ("buffer", "spec") and isinstance(self.owners[0], Program):
                 return DECLARATION, "declare buffers and spec constants before the ops"
         if text == "else" and self._opener(token.start) not in (None, self._first_brace()):
-            return CLOSING_BRACE, None  # that of the block before, or the else would fit
+            return CLOSING_BRACE, "write } before it"  # that of the block before, or the else would fit
         if _NAME.fullmatch(text) and text not in loaded.keywords:
             expected = (w for w, number in loaded.keywords.items() if number in loaded.actions[state])
             help = suggest(text, expected) or help

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from ...ir.program import Buffer, Module, Op, Value
 from ...ir.types import UNKNOWN, DataType
 from ...worker import import_module
 from .locations import MAX_NUMBER, WrittenLocation
+from .rewritten_lines import enclosing_head, fresh
 
 Symbol = tuple[str, Location]
 """The name of a `@name` and its place."""
@@ -136,20 +138,40 @@ class Scopes:
             error = self.error(f"{name} is defined twice", start, start + len(name))
             if isinstance(first.owner, Op):
                 error.note("first defined here", first.owner.loc)
-            error.help = "an SSA value is assigned once; give this one another name"
+            new, line = fresh(f"{name}_1", self.scope), self._line_at(start)
+            error.help = f"an SSA value is assigned once: write {new}{line[len(name) :]}, and {new} for {name} behind it"
             if name not in self.scopes[-1] and first.type is not UNKNOWN:
-                step = f"{name}_1"
-                error.help = (
-                    f"a block does not change a value from outside; a loop carries it: {name}_end = for ... "
-                    f"iter({step} = {name} : {first.type}) {{ ... yield %next }}, and an if gives it: "
-                    f"{name}_1 = if %c -> {first.type} {{ ... yield %next }} else {{ yield {name} }}"
-                )
+                error.help = self._given_out(name, first.type, line)
             self.redefinitions.append(error)
             if first.type is not value.type:
                 value = Value(value.name, UNKNOWN)  # nobody knows which of the two a use means
         self.scope[name] = value
         if first is None:
             self.scopes[-1].append(name)
+
+    def _line_at(self, start: int) -> str:
+        """The line around an offset, without its indentation and its comment."""
+        text = self.source.text
+        return text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0].partition("//")[0].strip()
+
+    def _given_out(self, name: str, dtype: DataType, line: str) -> str:
+        """The remedy for a value from outside that a line of a block would change."""
+        step, next_one = fresh(f"{name}_1", self.scope), fresh("%next", self.scope)
+        value = line.partition("=")[2].strip()
+        head = enclosing_head(self.source.text, self.source.text.find(line))
+        rule = "a block does not change a value from outside"
+        if head.startswith(("for ", "while ")):
+            changed = re.sub(rf"{re.escape(name)}(?![\w.$])", step, value)
+            return (
+                f"{rule}; a loop carries it: {name}_end = {head} iter({step} = {name} : {dtype}) {{, in it {next_one} = {changed} "
+                f"and yield {next_one}, and {name}_end for {name} behind it"
+            )
+        if head.startswith("if "):
+            return (
+                f"{rule}, and an if gives it: {step} = {head} -> {dtype} {{, in it {next_one} = {value} and yield {next_one}, "
+                f"behind it }} else {{ yield {name} }}, and {step} for {name} from there on"
+            )
+        return f"{rule}: give this one another name"
 
     def use(self, name: str, start: int) -> Value:
         """The visible value `%name`, or a poison value of that name after an error."""
@@ -166,10 +188,10 @@ class Scopes:
             if inner is not None and inner.type is not UNKNOWN:
                 place = inner.owner.loc if isinstance(inner.owner, Op) else None
                 error.note("it is defined here, in a block that has ended", place)
-                error.help = (
-                    f"give it out of the block: {name} = if %c -> {inner.type} {{ ... yield %a }} else {{ yield %b }}, or by "
-                    f"for ... iter(...); or use it inside"
-                )
+                error.help = f"give it out of the block: {name} = if %c -> {inner.type} {{ ... yield %a }} else {{ yield %b }}"
+                if place is not None:
+                    here = self.source.text.count("\n", 0, start) + 1
+                    error.help = f"move line {here}, {self._line_at(start)}, behind line {place.line}, into the block; or {error.help}"
             if error.help is None:
                 error.help = f"define it before: {name} = with an op behind it"
                 error.suggestion = partial(self.advice, name, "op", last(self.scope))
