@@ -39,7 +39,7 @@ def test_an_example_is_proven_as_the_page_says(name: str) -> None:
     report = reported(EXAMPLES[name])
     assert report is not None
     assert not report.is_refused
-    page = (ROOT / "docs/explanation/certificates.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/certified.md").read_text(encoding="utf-8")
     made = page.partition(BEGIN)[2].partition(END)[0]
     assert row(f"`{name}`", report) in made.splitlines()
 

@@ -1,7 +1,7 @@
 """How much of what passes do the checker of certificates proves: of the examples, and of the texts of the lit tests.
 
 PYTHONPATH=test python -m support.certificate_table                             the table
-PYTHONPATH=test python -m support.certificate_table --page docs/explanation/certificates.md     writes it into a page
+PYTHONPATH=test python -m support.certificate_table --page docs/reference/certified.md     writes it into a page
 """
 
 from __future__ import annotations
