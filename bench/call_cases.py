@@ -113,6 +113,80 @@ def _triton_softmax(x: Any) -> Any:
     return y
 
 
+EPS = 1e-5
+
+
+def _numpy_layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    y: np.ndarray = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + EPS) * weight + bias
+    return y
+
+
+def _torch_layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.layer_norm(x, weight.shape, weight, bias, EPS)
+
+
+def _numpy_rms_norm(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    y: np.ndarray = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPS)) * weight
+    return y
+
+
+def _torch_rms_norm(x: Any, weight: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.rms_norm(x, weight.shape, weight, EPS)
+
+
+def _numpy_norm_backward(dy: np.ndarray, x: np.ndarray, weight: np.ndarray, is_centred: bool) -> Any:
+    centred = x - x.mean(-1, keepdims=True) if is_centred else x
+    scale = 1 / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(EPS))
+    normed, grad = centred * scale, dy * weight
+    level = grad.mean(-1, keepdims=True) if is_centred else 0
+    dx = (grad - level - normed * (grad * normed).mean(-1, keepdims=True)) * scale
+    of_weight = (dy * normed).sum(0)
+    return (dx, of_weight, dy.sum(0)) if is_centred else (dx, of_weight)
+
+
+def _torch_layer_norm_backward(dy: Any, x: Any, weight: Any) -> Any:
+    import torch
+
+    aten, shape, needed = torch.ops.aten, list(weight.shape), [True] * 3
+    _, mean, scale = aten.native_layer_norm(x, shape, weight, weight, EPS)
+    return aten.native_layer_norm_backward(dy, x, shape, mean, scale, weight, weight, needed)
+
+
+def _torch_rms_norm_backward(dy: Any, x: Any, weight: Any) -> Any:
+    import torch
+
+    x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    return torch.autograd.grad(_torch_rms_norm(x, weight), (x, weight), dy)
+
+
+def _numpy_log_sum_exp(x: np.ndarray) -> np.ndarray:
+    most = x.max(-1)
+    y: np.ndarray = np.log(np.exp(x - most[..., None]).sum(-1)) + most
+    return y
+
+
+def _torch_log_sum_exp(x: Any) -> Any:
+    import torch
+
+    return torch.logsumexp(x, -1)
+
+
+def _numpy_cross_entropy(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    y: np.ndarray = _numpy_log_sum_exp(x) - np.take_along_axis(x, labels[:, None], -1)[:, 0]
+    return y
+
+
+def _torch_cross_entropy(x: Any, labels: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, labels, reduction="none")
+
+
 def _numpy_softmax_step(x: np.ndarray) -> np.ndarray:
     wide = x.astype(np.uint64)
     total = np.maximum(wide.sum(), np.uint64(1))
@@ -245,6 +319,18 @@ def _eight_products(x: Any) -> Any:
 
 PEERS: dict[str, dict[str, Call]] = {
     "softmax": {"numpy": _numpy_softmax, "torch": _torch_softmax, "triton": _triton_softmax},
+    "layer_norm": {"numpy": _numpy_layer_norm, "torch": _torch_layer_norm},
+    "layer_norm_backward": {
+        "numpy": partial(_numpy_norm_backward, is_centred=True),
+        "torch": _torch_layer_norm_backward,
+    },
+    "rms_norm": {"numpy": _numpy_rms_norm, "torch": _torch_rms_norm},
+    "rms_norm_backward": {
+        "numpy": partial(_numpy_norm_backward, is_centred=False),
+        "torch": _torch_rms_norm_backward,
+    },
+    "log_sum_exp": {"numpy": _numpy_log_sum_exp, "torch": _torch_log_sum_exp},
+    "cross_entropy": {"numpy": _numpy_cross_entropy, "torch": _torch_cross_entropy},
     "softmax_step": {"numpy": _numpy_softmax_step, "torch": _torch_softmax_step},
     "prefix_scan": {
         "numpy": lambda x: np.cumsum(x, dtype=x.dtype),
@@ -458,7 +544,23 @@ def _searched(size: int) -> list[Any]:
     return [work.encoded.copy(), tuple(work.patterns)]
 
 
+def _of_rows(rows: int, columns: int, *, matrices: int = 1, vectors: int = 0) -> list[Any]:
+    """Arguments of a kernel of rows: matrices, then vectors of a row's length."""
+    shapes = [(rows, columns)] * matrices + [(columns,)] * vectors
+    return [_numbers(math.prod(shape)).reshape(shape) for shape in shapes]
+
+
+def _labelled(rows: int, columns: int) -> list[Any]:
+    return [*_of_rows(rows, columns), np.random.default_rng(rows).integers(0, columns, rows)]
+
+
 FUNCTIONS: dict[str, Function] = {
+    "layer_norm": Function(4, _square, _rectangle, partial(_of_rows, vectors=2), 1e-4),
+    "layer_norm_backward": Function(4, _square, _rectangle, partial(_of_rows, matrices=2, vectors=1), 1e-4),
+    "rms_norm": Function(4, _square, _rectangle, partial(_of_rows, vectors=1), 1e-4),
+    "rms_norm_backward": Function(4, _square, _rectangle, partial(_of_rows, matrices=2, vectors=1), 1e-4),
+    "log_sum_exp": Function(4, _square, _rectangle, _of_rows, 1e-5),
+    "cross_entropy": Function(4, _square, _rectangle, _labelled, 1e-5),
     "softmax": Function(
         4, _square, _rectangle, lambda rows, columns: [_numbers(rows * columns).reshape(rows, columns)], 1e-5
     ),

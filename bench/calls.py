@@ -240,6 +240,8 @@ def agree(ours: Any, theirs: Any, tolerance: float, comparable: Callable[[Any], 
     """Whether results are equal, up to `tolerance` of the largest element; by parts, since they may be large."""
     if isinstance(ours, list):
         return bool(ours == theirs)
+    if isinstance(ours, tuple):
+        return all(agree(a, b, tolerance, comparable) for a, b in zip(ours, theirs, strict=True))
     a, b = comparable(ours), comparable(theirs)
     if len(a) != len(b):
         return False
