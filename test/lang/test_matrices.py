@@ -170,7 +170,7 @@ WRONG_EDGES = [
         "1.0 is a float, no matrix",
         "vyre.matrix_load gives one",
     ),
-    ("vyre.matrix_load(a, r, 32, 16, fill=0)", "a takes 2 indices, not one", "an element is a[i, j]"),
+    ("vyre.matrix_load(a, r, 32, 16, fill=0)", "a takes 2 indices, not one", "an element is a[r, j]"),
     ("vyre.matrix_load(a, (r, 0), 32, 16, filled=0)", "takes no filled", "did you mean fill?"),
 ]
 

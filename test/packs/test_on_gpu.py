@@ -23,7 +23,7 @@ from vyre_opt.packs import load
 
 Function = Callable[[str], Any]
 
-INVOCATION = re.compile(r"index \d+|workgroup \([^)]*\) local id \([^)]*\)")
+INVOCATION = re.compile(r"index \d+|elements \([^)]*\) to \([^)]*\)|workgroup \([^)]*\) local id \([^)]*\)")
 
 USE = """
 import sys, time

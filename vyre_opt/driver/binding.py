@@ -464,6 +464,7 @@ def _is_read(buffer: Buffer) -> bool:
     return buffer.access is AccessMode.READ or buffer.live_in
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    hint = suggest(name, known, "@")
+def _hint(name: str, known: Sequence[str]) -> str:
+    other_case = [each for each in known if each.lower() == name.lower()]
+    hint = f"did you mean @{other_case[0]}?" if other_case else suggest(name, known, "@")
     return f"; {hint}" if hint else ""
