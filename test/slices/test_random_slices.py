@@ -38,6 +38,17 @@ def run(sample: SliceProgram, target: str, passes: str) -> list[bytes]:
     return [_without_nans(each).tobytes() for each in found]
 
 
+def check(sample: SliceProgram, passes: str) -> None:
+    """A few lanes that are asked for may hold more than the cpu target can, which is an error that says so."""
+    try:
+        found = run(sample, "cpu", passes)
+    except ProgramError as error:
+        assert "lanes=64" in passes, passes
+        assert "the values that are live here take" in str(error)
+        return
+    assert found == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+
+
 def _without_nans(array: np.ndarray) -> np.ndarray:
     """The bits of a NaN are open."""
     return np.where(np.isnan(array), 0, array) if array.dtype.kind == "f" else array
@@ -46,15 +57,13 @@ def _without_nans(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", quick(range(5000), keep=3))
 def test_schedules_and_targets_agree(seed: int) -> None:
     """Each schedule in its turn."""
-    sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
-    assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+    check(slice_program(seed), PASSES[seed % len(PASSES)])
 
 
 @pytest.mark.parametrize("seed", quick(range(20_000), keep=5))
 def test_blocks_have_the_same_bits(seed: int) -> None:
     """Those of two extents, in products, scans, transposes and gathers, handed on by loops and branches."""
-    sample, passes = block_program(seed), PASSES[seed % len(PASSES)]
-    assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+    check(block_program(seed), PASSES[seed % len(PASSES)])
 
 
 @pytest.mark.parametrize("first", quick(range(0, 2000, 8), keep=1))
