@@ -43,9 +43,9 @@ def check(sample: SliceProgram, passes: str) -> None:
     try:
         found = run(sample, "cpu", passes)
     except ProgramError as error:
-        assert "lanes=64" in passes, passes
-        assert "the values that are live here take" in str(error)
-        return
+        if "lanes=64" in passes and "the values that are live here take" in str(error):
+            return
+        raise
     assert found == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
 
 
