@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from support.modules import written_module
 
-from vyre_opt import DiagnosticError, parse
+from vyre_opt import DiagnosticError, ProgramWarning, parse
 from vyre_opt.syntax.fingerprint import fingerprint
 
 HEAD = """import vyre_opt as vyre
-from vyre_opt.lang import Read, Write, f32
+from vyre_opt.lang import Read, Write, f32, u32
 
 
 @vyre.program(workgroup=8)
@@ -31,6 +31,21 @@ def chain(count: int) -> str:
 def conditional(count: int) -> str:
     """... if ... else ... if ... else ..."""
     return "    y[i] = " + "".join(f"1.0 * {k} if i == {k} else " for k in range(count)) + "0.0"
+
+
+def test_an_index_of_many_steps_is_looked_at_once(tmp_path: Path) -> None:
+    """Each step by itself: in shared memory, and where an element is counted, in steps that double it."""
+    steps = "    i = i + 1\n    s[i] = x[i]\n" * 1200
+    shared = (
+        "    i = vyre.local_id(0)\n    s = vyre.shared(f32, 2048)\n"
+        + steps
+        + "    vyre.barrier()\n    y[i] = s[i]\n"
+    )
+    assert written_module(tmp_path, HEAD + shared, "shared").kernel.text().count("@s") > 1200
+    counted = "    k = u32(x[i])\n" + "    k = k + k\n" * 64 + "    y[k] += 1.0\n"
+    head = HEAD.replace("Write[f32]", "vyre.ReadWrite[f32]")
+    with pytest.warns(ProgramWarning, match="several invocations may add"):
+        written_module(tmp_path, head + counted, "counted").kernel.text()
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ TEXTS = {
     "1 MB of slashes": ("/" * 1_000_000, "a .vyre text begins with its format version"),
     "100k signs": (HEAD + "%" * 100_000, "unexpected character '%'"),
     "5k wrong ops": (HEAD + "%x = foo %a\n" * 5000 + "}", "unknown op foo"),
+    "2k values of one name in a loop": (
+        HEAD + "for %k = 0 to 4 {\n" + "".join(f"%a = const {n} : u32\n" for n in range(2000)) + "}\n}", "%a is defined twice"),
     "3k functions of one name": ("vyre 1\n" + "func @f() { }\n" * 3000, "func @f is defined twice"),
     "BOM": ("\ufeff" + nested(1), "unexpected character '\\ufeff'"),
     "CRLF": (nested(2).replace("\n", "\r\n"), ""),

@@ -116,6 +116,14 @@ def errors(text: str) -> list[tuple[str, str]]:
     ]
 
 
+def test_a_line_that_stands_in_two_blocks_has_a_remedy_in_each() -> None:
+    line = "    %v = add %v, 1.0\n"
+    text = f"{BODY}  for %k = 0 to 4 step 1 {{\n{line}  }}\n  if %c {{\n{line}  }}\n}}\n"
+    in_loop, in_branch = (said for _, said in errors(text))
+    assert "a loop carries it: %v_end = for %k = 0 to 4 step 1 iter(%v_1 = %v : f32)" in in_loop
+    assert "an if gives it: %v_1 = if %c -> f32" in in_branch
+
+
 def test_a_remedy_can_be_written() -> None:
     def check(case: tuple[str, str, str, str]) -> None:
         wrong, place, help, right = case

@@ -8,8 +8,10 @@ does not pass, until a stage writes it: a CPU has zeros there, and a GPU whateve
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
@@ -32,6 +34,10 @@ __all__ = [
 ]
 
 
+MOST_SHOWN = 400
+"""Characters of a stage in a message, at most."""
+
+
 def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnostic]) -> None:
     """Append a warning for each stage that reads a buffer which no stage before it has written, or whose contents an
     earlier launch left undefined.
@@ -49,11 +55,12 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         warning = Diagnostic("warning", message, reader or launch.loc, help=help)
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
-    diagnostics += map(unwritten_warning, unwritten_reads(pipeline, module))
+    unwritten = tracker.with_writers()
+    diagnostics += map(unwritten_warning, unwritten)
     if all(
         diagnostic.severity != "error" for diagnostic in diagnostics
     ):  # else what is lost may follow from that
-        diagnostics += lost_results(pipeline, module)
+        diagnostics += lost_results(pipeline, module, unwritten)
 
 
 def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
@@ -84,9 +91,10 @@ def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic
     return list(warnings.values())
 
 
-def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
+def lost_results(pipeline: Pipeline, module: Module, unwritten: Sequence[UnwrittenRead]) -> list[Diagnostic]:
     """The warnings of launches that nobody can see: over an axis that their program ignores, or into buffers of the pipeline's own
-    that nothing reads behind them; and of outputs that no stage takes."""
+    that nothing reads behind them; and of outputs that no stage takes.  `unwritten`: the reads of the pipeline before anything is
+    written."""
     warnings: list[Diagnostic] = []
     lengths = pipeline.static_lengths
     seen: set[tuple[str, tuple[Extent, ...]]] = set()
@@ -99,7 +107,7 @@ def lost_results(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
                 warnings += ignored_axes(program, grid, stage.loc)
     observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
     observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
-    readers: dict[str, Stage] = {read.buffer.name: read.stage for read in unwritten_reads(pipeline, module)}
+    readers: dict[str, Stage] = {read.buffer.name: read.stage for read in unwritten}
     warnings += _Unread(module, observed, readers).visit(pipeline.stages)
     taken = {name for stage in pipeline.walk() for name in _names(stage)}
     for buffer in pipeline.buffers.values():
@@ -191,18 +199,7 @@ def unwritten_reads(pipeline: Pipeline, module: Module) -> list[UnwrittenRead]:
     """The first such stage for each buffer."""
     tracker = _ContentsTracker(pipeline, module)
     tracker.visit_stages(pipeline.stages)
-    stages = [*pipeline.stages]  # of a repeat's, those before may be behind
-    return [read._replace(writer=_writer(read, stages, tracker)) for read in tracker.unwritten_reads]
-
-
-def _writer(
-    read: UnwrittenRead, stages: Sequence[Stage], tracker: _ContentsTracker
-) -> Launch | KernelStage | Fill | None:
-    at = next((number for number, stage in enumerate(stages) if stage is read.stage), len(stages))
-    for stage in stages[at + 1 :]:
-        if isinstance(stage, (Launch, KernelStage, Fill)) and read.buffer.name in tracker.written_by(stage):
-            return stage
-    return None
+    return tracker.with_writers()
 
 
 def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
@@ -231,8 +228,9 @@ def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
 
 
 def _line(loc: Location) -> str:
-    """The text of a stage on one line."""
-    return " ".join(loc.source.text[loc.start : loc.end].split())
+    """The text of a stage on one line, as far as it is short."""
+    text = " ".join(loc.source.text[loc.start : min(loc.end, loc.start + MOST_SHOWN)].split())
+    return f"{text} ..." if loc.end > loc.start + MOST_SHOWN else text
 
 
 class _ContentsTracker:
@@ -291,6 +289,24 @@ class _ContentsTracker:
                 self.undefined[name] = (stage, formal)
             elif formal.access is not AccessMode.READ:
                 self.undefined.pop(name, None)
+
+    def with_writers(self) -> list[UnwrittenRead]:
+        """The first stage that reads each buffer which nothing can have written, with the first one behind it that writes it."""
+        numbers = {id(stage): number for number, stage in enumerate(self.pipeline.stages)}
+        writers: dict[str, list[tuple[int, Launch | KernelStage | Fill]]] = {}
+        if self.unwritten_reads:
+            for number, stage in enumerate(self.pipeline.stages):
+                if isinstance(stage, (Launch, KernelStage, Fill)):
+                    for name in self.written_by(stage):
+                        writers.setdefault(name, []).append((number, stage))
+
+        def writer(read: UnwrittenRead) -> Launch | KernelStage | Fill | None:
+            at = numbers.get(id(read.stage), len(numbers))  # of a repeat's stage, those before may be behind
+            behind = writers.get(read.buffer.name, [])
+            number = bisect_right(behind, at, key=itemgetter(0))
+            return behind[number][1] if number < len(behind) else None
+
+        return [read._replace(writer=writer(read)) for read in self.unwritten_reads]
 
     def written_by(self, stage: Launch | KernelStage | Fill) -> set[str]:
         """The buffers that a stage may write."""

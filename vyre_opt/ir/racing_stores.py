@@ -33,41 +33,114 @@ _UPDATES = {
 """Ops that an atomic does in one."""
 
 
+_LANES, _GROUPS, _IDS, _LOADS, _OTHERS = (1 << number for number in range(5))
+"""Bits for what a value is computed from: ids of invocations, and of workgroups; an id of any kind, but for what is loaded at one; loads; and
+what may differ between workgroups."""
+
+
+class _Origins:
+    """What the values of a program are computed from, all told in one walk.  `names`: of the first value of each id that has one."""
+
+    def __init__(self, program: Program) -> None:
+        self._bits: dict[Value, int] = {}
+        self.names: dict[str, str] = {}
+        for op in program.walk():
+            bits = _own_bits(op)
+            for operand in op.operands:
+                bits |= self._bits.get(operand, 0)
+            if op.name == "load":
+                bits &= ~_IDS
+            for result in op.results:
+                self._bits[result] = bits
+            if op.name in ("global_id", "workgroup_id") and not op.result.name.isdigit():
+                self.names.setdefault(op.name, op.result.name)
+
+    def has(self, value: Value, bits: int) -> bool:
+        return bool(self._bits.get(value, 0) & bits)
+
+    def may_be_alike(self, op: Op) -> bool:
+        """Whether the element of an access may be the same for a workgroup, as far as the ops say that compute its indices."""
+        return not any(self.has(index, _LANES) for index in op.indices)
+
+    def counts(self, op: Op) -> bool:
+        """Whether a store adds a constant to an element whose index is read from memory: a histogram, whose elements several may add to."""
+        update = _updated(op)
+        if update is None or constant_value(update[1]) is None:
+            return False
+        return any(self.has(index, _LOADS) for index in op.indices) and not any(
+            self.has(index, _IDS) for index in op.indices
+        )
+
+    def races(self, op: Op, uniformity: Uniformity, group: Level) -> bool:
+        value = op.operands[0]
+        if any(uniformity.level(index) > group for index in op.indices) or value.type.is_slice:
+            return False
+        return (
+            uniformity.level(value) > max(group, Level.WORKGROUP)
+            or _updated(op) is not None
+            or (group is Level.GRID and self.has(value, _GROUPS))
+        )
+
+
+def _own_bits(op: Op) -> int:
+    name, format = op.name, op.definition.format
+    bits = _LANES if name in ("global_id", "local_id", "lane_id", "subgroup_id") else 0
+    bits |= _GROUPS if name in ("workgroup_id", "global_id") else 0
+    bits |= _IDS if format == "id" or name in ("lane_id", "subgroup_id") else 0
+    bits |= _LOADS if name == "load" else 0
+    is_alike = format == "size" or name in (
+        "local_id",
+        "lane_id",
+        "subgroup_id",
+        "const",
+        "param",
+        "spec",
+        "len",
+    )
+    return bits if is_alike or (op.operands and op.definition.is_pure) else bits | _OTHERS
+
+
 def racing_stores(program: Program) -> Iterator[Diagnostic]:
     """The warnings of stores that race within a workgroup."""
-    stores = [op for op in program.walk() if op.name == "store"]
-    if program.lanes == 1 or not any(all(map(_may_be_alike, op.indices)) or _counts(op) for op in stores):
+    stores = [] if program.lanes == 1 else [op for op in program.walk() if op.name == "store"]
+    if not stores:
+        return
+    origins = _Origins(program)
+    if not any(origins.may_be_alike(op) or origins.counts(op) for op in stores):
         return
     uniformity = Uniformity(program)
-    for op in _repeated(program.body, uniformity, Level.WORKGROUP):
-        if _counts(op):
-            yield _warning(program, op, "several invocations may")
-        if _races(op, uniformity, Level.WORKGROUP):
-            yield _warning(program, op, f"all {program.lanes} invocations of a workgroup")
+    for op in _repeated(program.body, origins, uniformity, Level.WORKGROUP):
+        if origins.counts(op):
+            yield _warning(program, op, origins, "several invocations may")
+        if origins.races(op, uniformity, Level.WORKGROUP):
+            yield _warning(program, op, origins, f"all {program.lanes} invocations of a workgroup")
 
 
 def racing_launches(program: Program, grid: Sequence[Extent], loc: Location | None) -> Iterator[Diagnostic]:
     """The warnings of stores that race between the workgroups of a launch at `loc`, where they do not within one."""
     if all(not isinstance(extent, int) or extent <= 1 for extent in grid) or 0 in grid:
         return
-    if not any(op.name == "store" and all(map(_may_be_alike, op.indices)) for op in program.walk()):
+    origins = _Origins(program)
+    if not any(op.name == "store" and origins.may_be_alike(op) for op in program.walk()):
         return
-    uniformity = Uniformity(program)
-    within = [] if program.lanes == 1 else [*_repeated(program.body, uniformity, Level.WORKGROUP)]
-    for op in _repeated(program.body, uniformity, Level.GRID):
+    uniformity, within = Uniformity(program), set[Op]()
+    if program.lanes > 1:
+        within = {
+            op
+            for op in _repeated(program.body, origins, uniformity, Level.WORKGROUP)
+            if origins.races(op, uniformity, Level.WORKGROUP)
+        }
+    for op in _repeated(program.body, origins, uniformity, Level.GRID):
         buffer = program.buffers.get(op.attrs["buffer"])
-        if buffer is None or buffer.is_on_chip or (op in within and _races(op, uniformity, Level.WORKGROUP)):
+        if buffer is None or buffer.is_on_chip or op in within:
             continue
-        if _races(op, uniformity, Level.GRID):
-            yield _warning(program, op, "all workgroups of this launch").note("it is launched here", loc)
+        if origins.races(op, uniformity, Level.GRID):
+            yield _warning(program, op, origins, "all workgroups of this launch").note(
+                "it is launched here", loc
+            )
 
 
-def _may_be_alike(index: Value) -> bool:
-    """Whether an index may be the same for a workgroup, as far as the ops say that compute it from ids."""
-    return not _asks(index, "global_id", "local_id", "lane_id", "subgroup_id")
-
-
-def _repeated(block: Block, uniformity: Uniformity, group: Level) -> Iterator[Op]:
+def _repeated(block: Block, origins: _Origins, uniformity: Uniformity, group: Level) -> Iterator[Op]:
     """Stores of a block that all invocations of a group come to, or all that are below a bound."""
     for op in block.ops:
         if op.name == "store":
@@ -76,11 +149,14 @@ def _repeated(block: Block, uniformity: Uniformity, group: Level) -> Iterator[Op
             condition = op.operands[0]
             is_shared = uniformity.level(condition) <= group
             for region, holds in zip(op.regions, (True, False), strict=False):
-                if is_shared or (group is Level.GRID and _is_alike(condition)) or _is_bound(condition, holds):
-                    yield from _repeated(region, uniformity, group)
+                is_alike = group is Level.GRID and not origins.has(
+                    condition, _OTHERS
+                )  # in each workgroup the same ones pass
+                if is_shared or is_alike or _is_bound(condition, holds):
+                    yield from _repeated(region, origins, uniformity, group)
         elif op.regions and all(uniformity.level(value) <= group for value in op.operands[:3]):
             for region in op.regions[-1:] if op.name == "for" else ():
-                yield from _repeated(region, uniformity, group)
+                yield from _repeated(region, origins, uniformity, group)
 
 
 def _is_bound(condition: Value, holds: bool) -> bool:
@@ -102,68 +178,6 @@ def _is_bound(condition: Value, holds: bool) -> bool:
         and first.name in ("global_id", "local_id")
         and not (isinstance(known, int) and known < 2)
     )
-
-
-def _counts(op: Op) -> bool:
-    """Whether a store adds a constant to an element whose index is read from memory: a histogram, whose elements several may add to."""
-    update = _updated(op)
-    if update is None or constant_value(update[1]) is None:
-        return False
-    origins = [each for index in op.indices for each in _origins(index)]
-    loads = [each for each in origins if each.name == "load"]
-    ids = [index for index in op.indices if _asks_directly(index)]
-    return bool(loads) and not ids
-
-
-def _asks_directly(value: Value) -> bool:
-    """Whether a value is computed from an id, but for what it loads at one."""
-    pending = [value]
-    while pending:
-        op = pending.pop().owner
-        if isinstance(op, Op) and op.name != "load":
-            if op.definition.format == "id" or op.name in ("lane_id", "subgroup_id"):
-                return True
-            pending += op.operands
-    return False
-
-
-def _races(op: Op, uniformity: Uniformity, group: Level) -> bool:
-    value = op.operands[0]
-    if any(uniformity.level(index) > group for index in op.indices) or value.type.is_slice:
-        return False
-    return (
-        uniformity.level(value) > max(group, Level.WORKGROUP)
-        or _updated(op) is not None
-        or (group is Level.GRID and _asks(value, "workgroup_id", "global_id"))
-    )
-
-
-def _asks(value: Value, *ids: str) -> bool:
-    """Whether a value is computed from an id."""
-    return any(op.name in ids for op in _origins(value))
-
-
-def _is_alike(condition: Value) -> bool:
-    """Whether the same invocations of each workgroup pass a condition: it asks for places in a workgroup only."""
-    known = ("const", "param", "spec", "len")
-    return all(
-        op.definition.format == "size"
-        or op.name in ("local_id", "lane_id", "subgroup_id", *known)
-        or (op.operands and op.definition.is_pure)
-        for op in _origins(condition)
-    )
-
-
-def _origins(value: Value) -> Iterator[Op]:
-    """The ops that a value is computed by."""
-    pending, seen = [value], set()
-    while pending:
-        each = pending.pop()
-        if each in seen or not isinstance(each.owner, Op):
-            continue
-        seen.add(each)
-        yield each.owner
-        pending += each.owner.operands
 
 
 def _updated(op: Op) -> tuple[Op, Value] | None:
@@ -196,7 +210,7 @@ def _shown(value: Value) -> str:
     )
 
 
-def _warning(program: Program, op: Op, who: str) -> Diagnostic:
+def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnostic:
     spelling = spelling_at(op.loc)
     buffer, indices = program.buffers[op.attrs["buffer"]], [*map(_shown, op.indices)]
     source = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
@@ -204,17 +218,13 @@ def _warning(program: Program, op: Op, who: str) -> Diagnostic:
     update = _updated(op)
     atomic = None if update is None else _UPDATES.get(update[0].name)
     word = "global_id" if "invocations" in who else "workgroup_id"
-    named = [
-        each.result.name for each in program.walk() if each.name == word and not each.result.name.isdigit()
-    ]
-    own = (
-        spelling.element(buffer.name, [f"%{named[0]}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
-    )
+    named = origins.names.get(word)
+    own = spelling.element(buffer.name, [f"%{named}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
     if update is not None and atomic is not None:
         help = (
             f"write {spelling.update(atomic, buffer.name, indices, _shown(update[1]), buffer.dtype, source)}"
         )
-    elif buffer.dimensions > 1 or (not named and spelling.name != "PYTHON"):
+    elif buffer.dimensions > 1 or (named is None and spelling.name != "PYTHON"):
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
     else:
         help = f"write {source.replace(element, own, 1)}, an element of each one's own"
@@ -242,12 +252,13 @@ def unordered_reads(program: Program) -> Iterator[Diagnostic]:
     ):
         return
     stored: dict[str, tuple[Op, list[tuple[int, ...]]]] = {}
+    columns = _Columns(program.workgroup[0])
     for op in program.body.ops:
         buffer = program.buffers.get(op.attrs.get("buffer", ""))
         if "scope" in op.attrs or op.regions or "sync" in op.definition.effects:
             stored.clear()
         elif buffer is not None and buffer.is_on_chip and op.name in ("load", "store"):
-            places = _places(program, op)
+            places = columns.places(op)
             if places is None:
                 stored.pop(buffer.name, None)
             elif op.name == "store":
@@ -260,38 +271,52 @@ def unordered_reads(program: Program) -> Iterator[Diagnostic]:
                     return
 
 
-def _places(program: Program, op: Op) -> list[tuple[int, ...]] | None:
-    """The elements that an op accesses, of each invocation of a workgroup; None where they are not known."""
-    known: dict[Value, list[int] | None] = {}
-    columns = [_by_lane(index, program.workgroup[0], known) for index in op.indices]
-    if any(column is None for column in columns):
-        return None
-    return list(zip(*[column for column in columns if column is not None], strict=True))
-
-
 _BY_LANE: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "xor": lambda a, b: a ^ b, "and": lambda a, b: a & b,
     "or": lambda a, b: a | b, "shl": lambda a, b: a << (b & 31), "shr": lambda a, b: a >> (b & 31), "div": lambda a, b: a // b if b else a, "rem": lambda a, b: a % b if b else 0,
 }  # fmt: skip
 
 
-def _by_lane(value: Value, lanes: int, known: dict[Value, list[int] | None]) -> list[int] | None:
-    """An unsigned number of each invocation; None where it is not computed from its local_id."""
-    if value in known:
-        return known[value]
-    op, column = value.owner, None
-    constant = constant_value(value)
-    if isinstance(constant, int):
-        column = [constant] * lanes
-    elif isinstance(op, Op) and op.name == "local_id" and value.type.is_int:
-        column = list(range(lanes)) if op.attrs["axis"] == "x" else [0] * lanes
-    elif isinstance(op, Op) and op.name in _BY_LANE and str(value.type) == "u32":
-        operands = [_by_lane(operand, lanes, known) for operand in op.operands]
-        if None not in operands:
-            a, b = operands
-            column = [_BY_LANE[op.name](x, y) & 0xFFFFFFFF for x, y in zip(a or (), b or (), strict=True)]
-    known[value] = column
-    return column
+class _Columns:
+    """Unsigned numbers of each invocation of a workgroup, as far as they are computed from its local_id along x and constants."""
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        self._known: dict[Value, list[int] | None] = {}
+
+    def places(self, op: Op) -> list[tuple[int, ...]] | None:
+        """The elements that an op accesses, of each invocation; None where they are not known."""
+        columns = [self.of(index) for index in op.indices]
+        known = [column for column in columns if column is not None]
+        return list(zip(*known, strict=True)) if len(known) == len(columns) else None
+
+    def of(self, value: Value) -> list[int] | None:
+        pending = [value]
+        while pending:
+            op = pending[-1].owner
+            is_computed = isinstance(op, Op) and op.name in _BY_LANE and str(pending[-1].type) == "u32"
+            operands = op.operands if isinstance(op, Op) and is_computed else ()
+            missing = [operand for operand in operands if operand not in self._known]
+            if missing:
+                pending += missing
+            else:
+                each = pending.pop()
+                self._known[each] = self._column(each)
+        return self._known[value]
+
+    def _column(self, value: Value) -> list[int] | None:
+        """The numbers of a value whose operands are known."""
+        op, constant = value.owner, constant_value(value)
+        if isinstance(constant, int):
+            return [constant] * self._lanes
+        if isinstance(op, Op) and op.name == "local_id" and value.type.is_int:
+            return list(range(self._lanes)) if op.attrs["axis"] == "x" else [0] * self._lanes
+        if not isinstance(op, Op) or op.name not in _BY_LANE or str(value.type) != "u32":
+            return None
+        a, b = (self._known[operand] for operand in op.operands)
+        if a is None or b is None:
+            return None
+        return [_BY_LANE[op.name](x, y) & 0xFFFFFFFF for x, y in zip(a, b, strict=True)]
 
 
 def _unordered(program: Program, op: Op, store: Op) -> Diagnostic:

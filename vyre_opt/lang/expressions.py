@@ -1052,7 +1052,7 @@ def of_whole_product(t: Expressions, node: ast.expr, a: ast.expr, b: ast.expr) -
     )
 
 
-def _of_elements(t: Expressions, node: ast.AST) -> str | None:
+def _of_elements(t: Expressions, node: ast.expr) -> str | None:
     statement = (
         with_indices(t, node)
         if isinstance(statement_of(t.source, node), (ast.Assign, ast.AugAssign))

@@ -104,8 +104,9 @@ def translate_pipeline(
     module.add(pipeline)
     give_warnings(verify(module, warns=False))
     # its programs have warned where they were translated
-    told = map(_unwritten, unwritten_reads(pipeline, module))
-    found = [*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module)]
+    unwritten = unwritten_reads(pipeline, module)
+    told = map(_unwritten, unwritten)
+    found = [*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module, unwritten)]
     give_warnings([each for each in found if each.severity == "error" or not for_debugger])
     return module
 

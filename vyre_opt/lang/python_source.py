@@ -131,6 +131,31 @@ class FunctionSource:
         """Names that the function assigns, which are local in all of it."""
         return frozenset(assigned(self.tree.body))
 
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """All names in the function."""
+        return frozenset(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+
+    @cached_property
+    def assignments(self) -> Mapping[str, list[ast.Assign]]:
+        """The assignments to each name by itself."""
+        found: dict[str, list[ast.Assign]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        found.setdefault(target.id, []).append(node)
+        return found
+
+    @cached_property
+    def statements(self) -> Mapping[ast.AST, ast.stmt]:
+        """The innermost statement around each node, itself for a statement."""
+        found: dict[ast.AST, ast.stmt] = {self.tree: self.tree}
+        for node in ast.walk(self.tree):  # parents first
+            for child in ast.iter_child_nodes(node):
+                found[child] = child if isinstance(child, ast.stmt) else found[node]
+        return found
+
     def outer(self, node: ast.Name) -> Any:
         """Object that a name of `names` stands for.  Raises Unsupported for one that the function assigns."""
         if node.id in self.assigned:  # as Python has it: UnboundLocalError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ..ir.program import Op, Value
@@ -26,17 +27,21 @@ __all__ = [
     "with_indices",
 ]
 
+MOST_SHOWN = 400
+"""Characters of a statement that is written out, at most; of a longer one its changes are told."""
 _LANES = ("global_id", "local_id")
 _GROUPS = ("workgroup_id",)
 
 
 def corrected(source: FunctionSource, changes: Mapping[ast.AST, str], within: ast.AST | None = None) -> str:
-    """The statement that has some nodes, or the node `within`, with other texts for them; of one with a block its head."""
+    """The statement that has some nodes, or the node `within`, with other texts for them; of one with a block its head.  Of a long one only
+    what changes: `x[i] for x`."""
     node = within or statement_of(source, next(iter(changes)))
-    loc = source.location(node)
-    body = getattr(node, "body", None)
-    end = source.location(body[0]).start if isinstance(body, list) and body else loc.end
-    text, at = "", loc.start
+    start, end = _shown_span(source, node)
+    if end - start > MOST_SHOWN:
+        shown = [f"{text} for {source.text(part)}" for part, text in islice(changes.items(), 3)]
+        return ", ".join(shown)
+    text, at = "", start
     for part in sorted(changes, key=lambda part: source.location(part).start):
         place = source.location(part)
         if not at <= place.start < end:
@@ -47,8 +52,16 @@ def corrected(source: FunctionSource, changes: Mapping[ast.AST, str], within: as
     return " ".join(text.split())
 
 
+def _shown_span(source: FunctionSource, node: ast.AST) -> tuple[int, int]:
+    """Begin and end of a node's text, of a statement with a block of its head's."""
+    loc, body = source.location(node), getattr(node, "body", None)
+    return loc.start, source.location(body[0]).start if isinstance(body, list) and body else loc.end
+
+
 def statement_of(source: FunctionSource, node: ast.AST) -> ast.stmt:
-    """The innermost statement around a node."""
+    """The innermost statement around a node, by its place if it is none of the tree."""
+    if node in source.statements:
+        return source.statements[node]
     place = source.location(node)
 
     def holds(statement: ast.stmt) -> bool:
@@ -79,9 +92,8 @@ def refuse_ellipsis(t: Any, index: ast.expr) -> None:
 
 def free_name(t: Any, *wanted: str) -> str:
     """The first of some names, then of others, that the function does not use."""
-    used = {*t.env, *(each.id for each in ast.walk(t.source.tree) if isinstance(each, ast.Name))}
     names: list[str] = [*wanted, *"ijklmnpq", "index", "at"]
-    return next(name for name in names if name not in used)
+    return next(name for name in names if name not in t.env and name not in t.source.identifiers)
 
 
 _REDUCTIONS = {
@@ -98,8 +110,7 @@ def as_loop(source: FunctionSource, call: ast.Call, is_float: bool) -> str | Non
     row = _REDUCTIONS.get(source.text(call.func).rpartition(".")[2])
     if row is None or len(call.args) != 1 or call.keywords:
         return None
-    used = {each.id for each in ast.walk(source.tree) if isinstance(each, ast.Name)}
-    counter = next(name for name in (*"kjlmnpq", "index") if name not in used)
+    counter = next(name for name in (*"kjlmnpq", "index") if name not in source.identifiers)
     over = call.args[0]
     parts = (
         [ast.Slice()]
@@ -145,24 +156,18 @@ def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None
     op = value.owner if isinstance(value, Value) else None
     if not is_narrow or not isinstance(op, Op) or (dtype.element.bits or 0) <= (narrow.element.bits or 0):  # type: ignore[union-attr]
         return None
+    is_combined = op.attrs.get("combine") in ("add", "mul")
+    if op.name not in ("add", "mul") and not is_combined:
+        return None
     source, wide = t.source, dtype.element
     if isinstance(node, ast.Name):  # where it is computed
-        assigned = [
-            each
-            for each in ast.walk(source.tree)
-            if isinstance(each, ast.Assign)
-            and any(getattr(target, "id", "") == node.id for target in each.targets)
-        ]
+        assigned = source.assignments.get(node.id, [])
         better = widened(t, assigned[0].value, value, dtype) if len(assigned) == 1 else None
-        return better and corrected(source, {assigned[0].value: better})
-    if isinstance(node, ast.Call) and node.args and op.attrs.get("combine") in ("add", "mul"):
+        return better and corrected(source, {assigned[0].value: better}, within=assigned[0])
+    if isinstance(node, ast.Call) and node.args and is_combined:
         return corrected(source, {node.args[0]: f"{wide}({source.text(node.args[0])})"}, within=node)
     terms = [*_terms(node)]
-    if (
-        len(terms) < 2
-        or op.name not in ("add", "mul")
-        or any(isinstance(each, ast.Constant) for each in terms)
-    ):
+    if len(terms) < 2 or is_combined or any(isinstance(each, ast.Constant) for each in terms):
         return None
     return corrected(source, {each: f"{wide}({source.text(each)})" for each in terms}, within=node)
 
@@ -205,17 +210,22 @@ def product_text(t: Any, factors: Sequence[ast.expr]) -> str | None:
     return {(2, 2): f"{a} @ {b}", (1, 1): f"vyre.sum({a} * {b})", (0, 0): f"{a} * {b}"}.get(tuple(ranks))  # type: ignore[arg-type]
 
 
-def _whole_arrays(t: Any, node: ast.AST) -> dict[ast.AST, str]:
+def _whole_arrays(t: Any, node: ast.expr) -> dict[ast.AST, str]:
     """Arrays in a statement that stand where values do, `y = x * 2.0`, with the elements that they mean."""
     found: dict[ast.AST, str] = {}
-    for each in _values_in(statement_of(t.source, node)):
+    statement = statement_of(t.source, node)
+    loc = t.source.location(statement)
+    within = (
+        statement if loc.end - loc.start <= MOST_SHOWN else ast.Expression(node)
+    )  # of a long one, this array alone
+    for each in _values_in(within):
         view = t.env.get(each.id)
         if isinstance(view, BufferView):
             found[each] = _place(t, view)
     return found
 
 
-def with_indices(t: Any, node: ast.AST) -> str | None:
+def with_indices(t: Any, node: ast.expr) -> str | None:
     """The statement around an array that is used as a value, with the elements that its arrays mean."""
     changes = _whole_arrays(t, node)
     return corrected(t.source, changes) if changes else None

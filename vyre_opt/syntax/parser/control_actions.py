@@ -31,7 +31,7 @@ class ControlActions(OpActions):
             self.error(f"blocks are nested deeper than {MAX_NESTING}", start, start + 1)
             raise TooDeep
         block = Block(args)
-        self.open_scope(block)
+        self.open_scope(block, start)
         # after open_scope, so that the names of the arguments go when the block closes
         for arg in args:
             self.define(f"%{arg.name}", arg, start)

@@ -111,9 +111,10 @@ class RecoveringActions(ModuleActions):
         """The message for a token that does not fit, and what to do about it."""
         loaded, text = tables.load(), self.source.text[token.start : token.end]
         message, help = explain(self.source.text, loaded, state, token)
-        first = self.source.text.rfind("\n", 0, token.start) + 1
-        line = self.source.text[first : token.end + MAX_EXPLAINED].partition("\n")[0].partition("//")[0]
-        help = rewritten(message, line, token.start - first, token.end - first, self.scope) or help
+        first = self.source.text.rfind("\n", max(0, token.start - MAX_EXPLAINED), token.start) + 1
+        if token.start - first <= MAX_EXPLAINED:
+            line = self.source.text[first : token.end + MAX_EXPLAINED].partition("\n")[0].partition("//")[0]
+            help = rewritten(message, line, token.start - first, token.end - first, self.scope) or help
         # what stands before the token is complete if a brace could close its block
         if self.owners and loaded.number("RBRACE") in loaded.actions[state]:
             begins_line = not self.source.text[: token.start].rpartition("\n")[2].strip()
@@ -167,7 +168,7 @@ class RecoveringActions(ModuleActions):
     def aborted(self, values: list[Any]) -> None:
         """Keep what was built of an open item, and assume that any other item may follow."""
         self.is_incomplete = True
-        del self.owners[:], self.scopes[:]
+        del self.owners[:], self.scopes[:], self.openings[:]
         item = _item_in(values)
         if item is not None:
             self.holes.mark_invalid(item)

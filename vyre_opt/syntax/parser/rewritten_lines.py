@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-__all__ = ["enclosing_head", "fresh", "rewritten"]
+__all__ = ["fresh", "head_of", "line_around", "rewritten"]
+
+MOST_SHOWN = 400
+"""Characters of a line before and behind a place, at most, so that a mistake in each word of a line of a megabyte takes no more."""
 
 
 def rewritten(message: str, line: str, at: int, end: int, scope: Container[str]) -> str | None:
@@ -40,14 +43,12 @@ def fresh(name: str, scope: Container[str]) -> str:
     return found
 
 
-def enclosing_head(text: str, at: int) -> str:
-    """The line of the innermost block around an offset, up to its brace; "" where there is none."""
-    depth = 0
-    for offset in range(at - 1, -1, -1):
-        if text[offset] == "}":
-            depth += 1
-        elif text[offset] == "{":
-            if depth == 0:
-                return text[text.rfind("\n", 0, offset) + 1 : offset].strip()
-            depth -= 1
-    return ""
+def line_around(text: str, at: int) -> str:
+    """The line around an offset; of a very long one, what is near."""
+    begin, end = max(0, at - MOST_SHOWN), min(len(text), at + MOST_SHOWN)
+    return text[begin:at].rpartition("\n")[2] + text[at:end].partition("\n")[0]
+
+
+def head_of(text: str, brace: int) -> str:
+    """The line of a block's opening brace, up to it; of a very long one, what is near."""
+    return text[max(0, brace - MOST_SHOWN) : brace].rpartition("\n")[2].strip()

@@ -14,7 +14,7 @@ from ...ir.program import Buffer, Module, Op, Value
 from ...ir.types import UNKNOWN, DataType
 from ...worker import import_module
 from .locations import MAX_NUMBER, WrittenLocation
-from .rewritten_lines import enclosing_head, fresh
+from .rewritten_lines import fresh, head_of, line_around
 
 Symbol = tuple[str, Location]
 """The name of a `@name` and its place."""
@@ -44,6 +44,7 @@ class Scopes:
         self.repeated: set[int] = set()  # id() of the errors that are such a mistake made again
         self.scope: dict[str, Value] = {}  # the visible values by `%name`
         self.scopes: list[list[str]] = []  # innermost last: the names that leave `scope` at its end
+        self.openings: list[int] = []  # where the brace of each is, of an item's anywhere in it
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments of the block that opens next
         self.holes = ParseHoles()
@@ -112,16 +113,19 @@ class Scopes:
                 return True
         return False
 
-    def open_scope(self, owner: Any) -> None:
+    def open_scope(self, owner: Any, start: int = 0) -> None:
+        """`start`: of a block's brace."""
         if not self.scopes:
             self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
             self.declared, self.scalars = {}, {}
             self.ended.clear()
         self.scopes.append([])
+        self.openings.append(start)
         self.owners.append(owner)
 
     def close_scope(self) -> None:
         self.owners.pop()
+        self.openings.pop()
         for name in self.scopes.pop():
             value = self.scope.pop(name, None)
             if self.scopes and value is not None:
@@ -150,15 +154,14 @@ class Scopes:
             self.scopes[-1].append(name)
 
     def _line_at(self, start: int) -> str:
-        """The line around an offset, without its indentation and its comment."""
-        text = self.source.text
-        return text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0].partition("//")[0].strip()
+        """The line around an offset, without its indentation and its comment; of a very long one, what is near."""
+        return line_around(self.source.text, start).partition("//")[0].strip()
 
     def _given_out(self, name: str, dtype: DataType, line: str) -> str:
         """The remedy for a value from outside that a line of a block would change."""
         step, next_one = fresh(f"{name}_1", self.scope), fresh("%next", self.scope)
         value = line.partition("=")[2].strip()
-        head = enclosing_head(self.source.text, self.source.text.find(line))
+        head = head_of(self.source.text, self.openings[-1])
         rule = "a block does not change a value from outside"
         if head.startswith(("for ", "while ")):
             changed = re.sub(rf"{re.escape(name)}(?![\w.$])", step, value)
@@ -189,9 +192,8 @@ class Scopes:
                 place = inner.owner.loc if isinstance(inner.owner, Op) else None
                 error.note("it is defined here, in a block that has ended", place)
                 error.help = f"give it out of the block: {name} = if %c -> {inner.type} {{ ... yield %a }} else {{ yield %b }}"
-                if place is not None:
-                    here = self.source.text.count("\n", 0, start) + 1
-                    error.help = f"move line {here}, {self._line_at(start)}, behind line {place.line}, into the block; or {error.help}"
+                if place is not None and error.loc is not None:
+                    error.help = f"move line {error.loc.line}, {self._line_at(start)}, behind line {place.line}, into the block; or {error.help}"
             if error.help is None:
                 error.help = f"define it before: {name} = with an op behind it"
                 error.suggestion = partial(self.advice, name, "op", last(self.scope))
