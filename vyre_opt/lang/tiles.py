@@ -46,23 +46,28 @@ DEPTH_BYTES = 32
 
 
 Check = Callable[["Expressions", dict[str, ast.expr]], object]
+Refuse = Callable[["Expressions", ast.Call], None]
+"""Raises Unsupported for a call that means another function."""
 
 
 class _TileFunction(Func):
     """A function of kernels whose arguments are checked where it is called, and whose ops are there, too."""
 
-    def __init__(self, function: Callable[..., Any], check: Check) -> None:
+    def __init__(self, function: Callable[..., Any], check: Check, refuse: Refuse | None = None) -> None:
         super().__init__(function)
-        self.check = check
+        self.check, self.refuse = check, refuse
         self.names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
-        if self.function.__name__ == "dot" and (product := product_text(t, node.args)) is not None:
-            name = t.source.text(node.func)
-            raise Unsupported(node, f"{name} multiplies tiles of shared memory", f"write {product}")
+        if self.refuse is not None:
+            self.refuse(t, node)
         given = by_name(t, node, *self.names, optional=len(self.function.__defaults__ or ()))
         with t.emitter.aside():  # what the check computes is computed again below
             self.check(t, given)
+        return self.inlined(t, node)
+
+    def inlined(self, t: Any, node: ast.Call) -> Any:
+        """The function's ops in the place of a call."""
         outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
         try:
             return super().__vyre_call__(t, node)
@@ -93,11 +98,7 @@ class _MatrixFunction(_TileFunction):
         subgroups = -(-t.program.lanes // SUBGROUP_SIZE)
         keywords.append(ast.keyword("subgroups", ast.Constant(subgroups)))
         whole = ast.copy_location(ast.Call(node.func, [], keywords), node)
-        outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
-        try:
-            return Func.__vyre_call__(self, t, ast.fix_missing_locations(whole))
-        finally:
-            t.emitter.pinned = outer
+        return self.inlined(t, ast.fix_missing_locations(whole))
 
     def check_op(self, t: Expressions, given: dict[str, ast.expr]) -> BufferView:
         """The array, of a call whose other arguments are right.  Raises Unsupported."""
@@ -123,8 +124,14 @@ class _MatrixFunction(_TileFunction):
             )
 
 
-def _checked_by(check: Check) -> Callable[[Callable[..., Any]], _TileFunction]:
-    return lambda function: _TileFunction(function, check)
+def _checked_by(check: Check, refuse: Refuse | None = None) -> Callable[[Callable[..., Any]], _TileFunction]:
+    return lambda function: _TileFunction(function, check, refuse)
+
+
+def _refuse_product(t: Expressions, node: ast.Call) -> None:
+    if (product := product_text(t, node.args)) is not None:
+        name = t.source.text(node.func)
+        raise Unsupported(node, f"{name} multiplies tiles of shared memory", f"write {product}")
 
 
 def _need_rows(t: Expressions, given: dict[str, ast.expr], name: str, at: str, view: BufferView) -> None:
@@ -217,7 +224,7 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
                     tile[[indices[d] + (k if d == tile.ndim - 1 else 0) for d in range(tile.ndim)]] = value
 
 
-@_checked_by(_check_dot)
+@_checked_by(_check_dot, _refuse_product)
 def dot(a: Any, a_at: Any, b: Any, b_at: Any, total: Any, depth: Any) -> Any:
     """total + the product of a part of `a`, from index `a_at` on, and one of `b`, for each subgroup.
 
@@ -236,6 +243,18 @@ def dot(a: Any, a_at: Any, b: Any, b_at: Any, total: Any, depth: Any) -> Any:
         )
         total = ops.matrix_mul_add(x, y, total)
     return total
+
+
+@Func
+def _is_whole(array: Any, index: Any, down: Any, across: Any) -> Any:
+    """Whether so many elements from an index on are all in an array."""
+    last = static(array.ndim - 1)
+    # of an index that has wrapped around below 0 its end may be inside
+    is_whole = index[last] < array.shape[last] and index[last] + across <= array.shape[last]
+    if static(last > 0):
+        is_whole = is_whole and index[last - 1] < array.shape[last - 1]
+        is_whole = is_whole and index[last - 1] + down <= array.shape[last - 1]
+    return is_whole
 
 
 @_MatrixFunction
@@ -257,12 +276,7 @@ def matrix_load(
     """
     last = static(array.ndim - 1)
     down, across = static((columns, rows) if layout == "column_major" else (rows, columns))
-    # of an index that has wrapped around below 0 its end may be inside
-    is_inside = index[last] < array.shape[last] and index[last] + across <= array.shape[last]
-    if static(last > 0):
-        is_inside = is_inside and index[last - 1] < array.shape[last - 1]
-        is_inside = is_inside and index[last - 1] + down <= array.shape[last - 1]
-    if is_inside:
+    if _is_whole(array, index, down, across):
         matrix = ops.matrix_load(array, index, rows, columns, use, layout)
     else:
         tile = ops.shared(array.dtype, (subgroups, down, across))
@@ -294,10 +308,7 @@ def matrix_store(
     rows, columns = value.shape
     last = static(array.ndim - 1)
     down, across = static((columns, rows) if layout == "column_major" else (rows, columns))
-    is_inside = index[last] < array.shape[last] and index[last] + across <= array.shape[last]
-    is_inside = is_inside and index[last - 1] < array.shape[last - 1]
-    is_inside = is_inside and index[last - 1] + down <= array.shape[last - 1]
-    if static(not clip) or is_inside:
+    if static(not clip) or _is_whole(array, index, down, across):
         ops.matrix_store(array, index, value, layout)
     else:
         tile = ops.shared(array.dtype, (subgroups, down, across))

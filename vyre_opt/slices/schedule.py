@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
@@ -131,7 +131,7 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     longest, processors = longest_slice(program), machine.processors
     most = HELD_OF_PRODUCTS if dots else HELD_ON_GPU if machine.is_gpu else HELD
     lanes = _fewest_lanes(most, longest)
-    if machine.is_gpu and longest <= SUBGROUP_SIZE // 2 * HELD_OF_SHORT and is_of_lanes(program):
+    if machine.is_gpu and longest <= SUBGROUP_SIZE // 2 * HELD_OF_SHORT and is_in_part(program):
         least = max(1, -(-longest // HELD_OF_SHORT), min(longest, LEAST_APART) if neighbours == 1 else 1)
         lanes = 1 << (least - 1).bit_length()
     schedule = SliceSchedule(lanes, neighbours)
@@ -238,17 +238,14 @@ def _shared(schedule: SliceSchedule, longest: int, rows: int, processors: int) -
 
 def may_share(program: Program) -> bool:
     """Whether clusters can compute with the rows: each once, their sums before anything is written, of 4 or 8 bytes."""
+    if not _is_of_rows(program, {"trap"}, ("slice_gather",)):
+        return False
     read: set[str] = set()
     written: set[str] = set()
     for op in program.body.ops:
-        format, effects = op.definition.format, op.definition.effects
-        if op.regions or effects & {"atomic", "print", "trap", "wait", "sync", "subgroup"}:
-            return False
-        if format in ("slice_scan", "slice_transpose", "slice_dot", "slice_gather"):
-            return False
-        if format == "slice_reduce" and (written or (op.operands[0].type.element.bits or 0) < 32):
-            return False
-        if any(len(value.type.extents) > 1 for value in (*op.operands, *op.results)):
+        effects = op.definition.effects
+        is_small = op.definition.format == "slice_reduce" and (op.operands[0].type.element.bits or 0) < 32
+        if is_small or (written and op.definition.format == "slice_reduce"):
             return False
         if "read" in effects:
             read.add(op.attrs["buffer"])
@@ -257,17 +254,22 @@ def may_share(program: Program) -> bool:
     return not read & written
 
 
-def is_of_lanes(program: Program) -> bool:
-    """Whether the lanes of a row need no memory between them, and hand nothing to others: rows of a subgroup's parts stand side by side."""
-    for op in program.walk():
-        format, effects = op.definition.format, op.definition.effects
-        if op.regions or effects & {"atomic", "print", "wait", "sync", "subgroup", "workgroup"}:
-            return False
-        if format in ("slice_scan", "slice_transpose", "slice_dot"):
-            return False
-        if any(len(value.type.extents) > 1 for value in (*op.operands, *op.results)):
-            return False
-    return True
+def is_in_part(program: Program) -> bool:
+    """Whether the lanes of a row need no memory between them, and hand nothing to others: several rows are parts of a subgroup then."""
+    return _is_of_rows(program, {"workgroup"})
+
+
+def _is_of_rows(program: Program, effects: Set[str], formats: Sequence[str] = ()) -> bool:
+    """Whether a program computes with rows and numbers, without branches and loops, and no op has one of these effects or formats, or
+    needs more of a row at once than its sums."""
+    refused = {"atomic", "print", "wait", "sync", "subgroup", *effects}
+    return not any(
+        op.regions
+        or op.definition.effects & refused
+        or op.definition.format in ("slice_scan", "slice_transpose", "slice_dot", *formats)
+        or any(len(value.type.extents) > 1 for value in (*op.operands, *op.results))
+        for op in program.body.ops
+    )
 
 
 def _factors(program: Program) -> set[Value]:
