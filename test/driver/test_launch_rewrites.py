@@ -28,6 +28,12 @@ class _AsGpu(CpuDispatcher):
     architecture = "sm_90"
 
 
+def decisions_on_gpu(text: str, inputs: dict[str, Any], grid: int) -> list[str]:
+    """What is said of the first launch of a program's text."""
+    report = vyre.compile(text, target=_AsGpu(2)).report(inputs, grid)
+    return [form.message for form in report.launches[0].decisions]
+
+
 @vyre.program(workgroup=(16, 8))
 def add(a: Read[Matrix], b: Read[Matrix], y: Write[Matrix]) -> None:
     j, i = global_id(0), global_id(1)
@@ -242,8 +248,8 @@ def test_short_rows_are_parts_of_a_subgroup(columns: int, lanes: int) -> None:
             found.append((y.tobytes(), counts.tobytes()))
         assert found[0] == found[1]
     inputs = {"x": x, "y": y, "counts": counts}
-    decisions = vyre.compile(normalized.text(), target=_AsGpu(2)).report(inputs, rows).launches[0].decisions
-    assert any(each.message.endswith(f" workgroups of {lanes} invocations are one") for each in decisions)
+    said = decisions_on_gpu(normalized.text(), inputs, rows)
+    assert any(each.endswith(f" workgroups of {lanes} invocations are one") for each in said)
 
 
 @pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
@@ -272,8 +278,7 @@ def test_wide_rows_are_shared_by_workgroups(columns: int) -> None:
         found.append(y.tobytes())
     assert found[0] == found[1]
     inputs = {"x": x, "y": np.zeros_like(x)}
-    decisions = vyre.compile(centred.text(), target=_AsGpu(2)).report(inputs, 3).launches[0].decisions
-    assert any("share a row" in each.message for each in decisions)
+    assert any("share a row" in each for each in decisions_on_gpu(centred.text(), inputs, 3))
     with pytest.raises(ProgramError, match=r"out of bounds of @x: .* by workgroup \(3,0,0\)"):
         centred.options(target=_AsGpu(2))[4](x, np.zeros_like(x))
 
@@ -312,14 +317,8 @@ def test_workgroups_of_a_subgroup_become_one(groups: int) -> None:
         for target in ("ref", _AsGpu(2))
     ]
     np.testing.assert_array_equal(found[0], found[1])
-    report = vyre.compile(WIDE, target=_AsGpu(2)).report({"x": x, "y": x}, groups)
     by = max((each for each in (8, 4, 2) if groups >= each * 8), default=1)
-    forms = [
-        form.message
-        for launch in report.launches
-        for form in launch.decisions
-        if "of 32 invocations are one" in form.message
-    ]
+    forms = [each for each in decisions_on_gpu(WIDE, {"x": x, "y": x}, groups) if "are one" in each]
     assert forms == ([f"{by} workgroups of 32 invocations are one"] if by > 1 else [])
 
 
@@ -367,11 +366,8 @@ def test_parts_of_a_subgroup_become_workgroups(groups: int) -> None:
         for target in ("ref", _AsGpu(2))
     ]
     np.testing.assert_array_equal(found[0], found[1])
-    report = vyre.compile(PART, target=_AsGpu(2)).report({"x": x, "y": x}, groups)
     by = next((each for each in (32, 16, 8) if groups >= each * 8), 4)
-    assert f"{by} workgroups of 8 invocations are one" in [
-        form.message for launch in report.launches for form in launch.decisions
-    ]
+    assert f"{by} workgroups of 8 invocations are one" in decisions_on_gpu(PART, {"x": x, "y": x}, groups)
 
 
 @pytest.mark.parametrize(
@@ -380,5 +376,4 @@ def test_parts_of_a_subgroup_become_workgroups(groups: int) -> None:
 def test_parts_of_a_subgroup_that_are_told_apart_stay(op: str) -> None:
     text = PART.replace("subgroup_shuffle<xor> %v, 2", op)
     x = np.arange(800, dtype=np.float32)
-    report = vyre.compile(text, target=_AsGpu(2)).report({"x": x, "y": x}, 100)
-    assert not any("are one" in form.message for launch in report.launches for form in launch.decisions)
+    assert not any("are one" in each for each in decisions_on_gpu(text, {"x": x, "y": x}, 100))

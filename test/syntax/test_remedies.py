@@ -37,6 +37,8 @@ pipeline @main {{
 WRONG: list[tuple[str, str, str, str, str]] = [
     # what stands before, the lines, what the message is at, words of its help, the lines with the remedy
     (BODY, "%w = mul %v, @a\nstore %w, @y[%i]", "@a", "read it before: %a = param @a : f32", "%a = param @a : f32\n%w = mul %v, %a\nstore %w, @y[%i]"),
+    (BODY, "%w = div fastmath<arcp> %v, %v : f32\nstore %w, @y[%i]", "fastmath<arcp>", "write %w = div %v, %v fastmath<arcp> : f32",
+     "%w = div %v, %v fastmath<arcp> : f32\nstore %w, @y[%i]"),
     (BODY, "%w = mul %v, @x\nstore %w, @y[%i]", "@x", "read an element before: %x_i = load @x[%i] : f32",
      "%x_i = load @x[%i] : f32\n%w = mul %v, %x_i\nstore %w, @y[%i]"),
     (BODY, "store %v, %y[%i]", "%y", "write store %v, @y[%i]", "store %v, @y[%i]"),

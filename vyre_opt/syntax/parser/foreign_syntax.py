@@ -504,7 +504,8 @@ def _element(name: str) -> str:
 
 
 Mark = tuple[str, str, str]
-"""Pattern of a construct, with its place as the group `at`; the message; the help."""
+"""Pattern of a construct, with its place as the group `at`; the message; the help, in which {fixed} is the line with an @ there, and {moved}
+with the construct behind the operands."""
 
 _MARKS: list[Mark] = [
     (r"\s*(?P<at>\^\w*)", "there are no labels", "control flow has blocks: if %p { } else { }, for, while"),
@@ -534,6 +535,7 @@ _MARKS: list[Mark] = [
      "write {fixed}"),
     (r"\s*(?:param|spec|buffer)\s+(?P<at>%[\w.$]+)\s*:", "the name of a param, a spec constant or a buffer begins with @",
      "write param @a : f32, and where its value is used %a = param @a : f32"),
+    (r"\s*%[\w.$]+\s*=\s*\w+\s+(?P<at>fastmath\s*<[^>]*>)\s*[%\w]", "flags stand behind the operands", "write {moved}"),
     (r".*(?P<at>\?)\s*[^:\]\s]+\s*:", "? is no operator here; ops have names", "write %r = select %p, %a, %b : f32"),
 ]  # fmt: skip
 _LAST_MARKS: list[Mark] = [
@@ -556,7 +558,12 @@ def _marked(marks: list[Mark]) -> Callable[[Statement], Advice | None]:
                 fixed = (
                     f"{statement.line[:begin]}@{match['at'].removeprefix('%')}{statement.line[end:]}".strip()
                 )
-                return statement.at(begin, end, message, help.replace("{fixed}", fixed))
+                rest, colon, dtype = (
+                    (statement.line[:begin] + statement.line[end:].lstrip()).strip().partition(" : ")
+                )
+                moved = f"{rest} {match['at']}{colon}{dtype}"
+                written = help.replace("{fixed}", fixed).replace("{moved}", moved)
+                return statement.at(begin, end, message, written)
         return None
 
     return find
