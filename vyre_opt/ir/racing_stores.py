@@ -39,7 +39,7 @@ what may differ between workgroups."""
 
 
 class _Origins:
-    """What the values of a program are computed from, all told in one walk.  `names`: of the first value of each id that has one."""
+    """Facts of what the values of a program are computed from, found in one walk.  `names`: of the first value of each id that has one."""
 
     def __init__(self, program: Program) -> None:
         self._bits: dict[Value, int] = {}
