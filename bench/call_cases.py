@@ -139,6 +139,17 @@ def _torch_rms_norm(x: Any, weight: Any) -> Any:
     return torch.nn.functional.rms_norm(x, weight.shape, weight, EPS)
 
 
+def _numpy_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    y: np.ndarray = _numpy_softmax(q @ np.swapaxes(k, -1, -2) * np.float32(q.shape[-1] ** -0.5)) @ v
+    return y
+
+
+def _torch_attention(q: Any, k: Any, v: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
 def _numpy_norm_backward(dy: np.ndarray, x: np.ndarray, weight: np.ndarray, is_centred: bool) -> Any:
     centred = x - x.mean(-1, keepdims=True) if is_centred else x
     scale = 1 / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(EPS))
@@ -331,6 +342,7 @@ PEERS: dict[str, dict[str, Call]] = {
     },
     "log_sum_exp": {"numpy": _numpy_log_sum_exp, "torch": _torch_log_sum_exp},
     "cross_entropy": {"numpy": _numpy_cross_entropy, "torch": _torch_cross_entropy},
+    "attention": {"numpy": _numpy_attention, "torch": _torch_attention},
     "softmax_step": {"numpy": _numpy_softmax_step, "torch": _torch_softmax_step},
     "prefix_scan": {
         "numpy": lambda x: np.cumsum(x, dtype=x.dtype),
@@ -550,6 +562,13 @@ def _of_rows(rows: int, columns: int, *, matrices: int = 1, vectors: int = 0) ->
     return [_numbers(math.prod(shape)).reshape(shape) for shape in shapes]
 
 
+def _heads(rows: int, columns: int) -> list[Any]:
+    """Queries, keys and values of heads of 256 x 64 elements, about as many as a matrix of that shape has."""
+    queries = min(256, max(1, rows * columns // 64))
+    shape = max(1, rows * columns // (64 * queries)), queries, 64
+    return [_numbers(math.prod(shape)).reshape(shape) for _ in range(3)]
+
+
 def _labelled(rows: int, columns: int) -> list[Any]:
     return [*_of_rows(rows, columns), np.random.default_rng(rows).integers(0, columns, rows)]
 
@@ -561,6 +580,7 @@ FUNCTIONS: dict[str, Function] = {
     "rms_norm_backward": Function(4, _square, _rectangle, partial(_of_rows, matrices=2, vectors=1), 1e-4),
     "log_sum_exp": Function(4, _square, _rectangle, _of_rows, 1e-5),
     "cross_entropy": Function(4, _square, _rectangle, _labelled, 1e-5),
+    "attention": Function(4, _square, _high, _heads, 1e-4),
     "softmax": Function(
         4, _square, _rectangle, lambda rows, columns: [_numbers(rows * columns).reshape(rows, columns)], 1e-5
     ),

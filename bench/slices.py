@@ -22,26 +22,41 @@ from measure import save, today
 from slice_kernels import BLOCK, F32_BLOCKS, KERNELS, PRODUCTS
 
 import vyre_opt as vyre
+from vyre_opt import kernels
+from vyre_opt.row_kernels.attention import KEYS, QUERIES, attention_of
 
 ELEMENTS = {"cpu": (1e4, 2e6), "cuda": (1e6, 1e8)}
 COLUMNS = 32, 40_000
 SECONDS = {"cpu": 0.02, "cuda": 0.006}
 LISTED = {"cpu": ((1000, 1000),), "cuda": ((16384, 1024), (4096, 4096), (1024, 32768))}
 PRODUCT_SHAPES: dict[str, dict[str, list[tuple[int, ...]]]] = {
-    "cpu": {"matmul_gelu": [(256, 256, 256)], "batched_matmul": [(4, 128, 128, 128)]},
+    "cpu": {
+        "matmul_gelu": [(256, 256, 256)],
+        "batched_matmul": [(4, 128, 128, 128)],
+        "attention": [(4, 128, 64)],
+    },
     "cuda": {
         "matmul_gelu": [(4096, 4096, 4096), (1024, 4096, 1024)],
         "batched_matmul": [(64, 512, 512, 512)],
+        "attention": [(64, 4096, 128), (64, 4096, 64), (16, 1000, 64)],
     },
 }
+HEADS = (64, 128)
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 TOLERANCE = {"f32": 1e-5, "bf16": 8e-3}
 OURS = "ours"
+ATTENTION = ("attention", "attention_causal")
+CAUSAL = ("attention_causal",)
 
 
 def shapes(name: str, args: argparse.Namespace) -> Iterator[tuple[int, ...]]:
     """Listed ones, and some drawn; of those half have rows of whole vectors.  Of products: (matrices,) rows, columns, depth."""
     rng, (low, high) = random.Random(args.seed), ELEMENTS[args.device]
+    if name.startswith("attention"):
+        yield from PRODUCT_SHAPES[args.device]["attention"]
+        for number in range(args.drawn // 2):
+            yield rng.randint(2, 64), int(128 * 32 ** rng.random()), HEADS[number % 2]
+        return
     if name in PRODUCTS["f32"]:
         yield from PRODUCT_SHAPES[args.device][name]
         for number in range(args.drawn):
@@ -64,6 +79,8 @@ def arguments(name: str, shape: tuple[int, ...], dtype: torch.dtype, device: str
     def drawn(*extents: int, of: torch.dtype = dtype) -> torch.Tensor:
         return torch.randn(extents, device=device).to(of)
 
+    if name.startswith("attention"):
+        return [drawn(*shape) for _ in range(4)]
     if name in PRODUCTS["f32"]:
         *matrices, m, n, k = shape
         bias = [drawn(n)] if name == "matmul_gelu" else []
@@ -88,6 +105,9 @@ def arguments(name: str, shape: tuple[int, ...], dtype: torch.dtype, device: str
 
 def ours(name: str, dtype: str, arrays: Sequence[Any]) -> Run:
     x = arrays[0]
+    if name.startswith("attention"):
+        q, k, v, y = arrays
+        return lambda: kernels.attention(q, k, v, causal=name in CAUSAL, out=y)
     if name in PRODUCTS[dtype]:
         product, (*matrices, m, n) = PRODUCTS[dtype][name], arrays[-1].shape
 
@@ -152,8 +172,15 @@ def cells(each: dict[str, Any], peers: Sequence[str]) -> list[str]:
 
 
 def lines_of(name: str, peers: dict[str, ModuleType]) -> list[str]:
+    if name.startswith("attention"):
+        kernel = attention_of(HEADS[0], QUERIES, KEYS, name in CAUSAL)
+        return lines_beside(name, kernel, peers)
     first = {size: sizes[0] for size, sizes in F32_BLOCKS.items()}
     kernel = PRODUCTS["f32"][name].at(**first) if name in PRODUCTS["f32"] else KERNELS["f32"][name]
+    return lines_beside(name, kernel, peers)
+
+
+def lines_beside(name: str, kernel: Any, peers: dict[str, ModuleType]) -> list[str]:
     source = inspect.getsource(kernel.function)
     mine = sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
     return [name, str(mine), str(peers["triton"].lines(name)) if "triton" in peers else ""]
@@ -172,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             peers[name] = importlib.import_module(f"slice_peers.{name}")
         except ImportError as error:
             absent.append(f"{name}: {error}")
-    listed = [*PRODUCTS["f32"]] if args.products else [*KERNELS["f32"]]
+    listed = [*PRODUCTS["f32"], *ATTENTION] if args.products else [*KERNELS["f32"]]
     names = args.only.split(",") if args.only else listed
     samples = []
     for name in names:

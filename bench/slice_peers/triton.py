@@ -12,6 +12,7 @@ from slice_kernels import HALF_ROOT as _HALF_ROOT
 
 jit: Any = triton.jit
 HALF_ROOT = tl.constexpr(_HALF_ROOT)
+LOG2_E = 1.4426950408889634
 MOST = 65536
 """Columns of a block, at most."""
 
@@ -183,9 +184,76 @@ def batched_matmul(a, b, c):
     _products(a, b, b, c, False)
 
 
+def _attention_configs() -> list[Any]:
+    sizes = [(64, 32, 4), (64, 64, 4), (128, 32, 4), (128, 64, 4), (128, 64, 8), (128, 128, 8)]
+    return [
+        triton.Config({"rows": rows, "cols": cols}, num_warps=warps, num_stages=stages)
+        for rows, cols, warps in sizes
+        for stages in (2, 3, 4)
+    ]
+
+
+@triton.autotune(_attention_configs(), key=["length", "size", "causal"])
+@jit
+def _attention(
+    q, k, v, y, scale, length, size: tl.constexpr, causal: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr
+):  # fmt: skip
+    i, head = tl.program_id(0) * rows, tl.program_id(1).to(tl.int64) * length * size
+    row, column, d = i + tl.arange(0, rows), tl.arange(0, cols), tl.arange(0, size)
+    at = head + row[:, None] * size + d[None, :]
+    query = tl.load(q + at, mask=row[:, None] < length, other=0.0)
+    most, total = tl.full((rows,), -1e30, tl.float32), tl.zeros((rows,), tl.float32)
+    weighted = tl.zeros((rows, size), tl.float32)
+    end = tl.minimum(i + rows, length) if causal else length
+    whole = i // cols * cols if causal else length // cols * cols
+    for j in range(0, end, cols):
+        place = j + column
+        if j < whole:
+            keys = tl.load(k + head + place[None, :] * size + d[:, None])
+            values = tl.load(v + head + place[:, None] * size + d[None, :])
+        else:
+            keys = tl.load(
+                k + head + place[None, :] * size + d[:, None], mask=place[None, :] < length, other=0.0
+            )
+            values = tl.load(
+                v + head + place[:, None] * size + d[None, :], mask=place[:, None] < length, other=0.0
+            )
+        score = tl.dot(query, keys, input_precision="ieee")
+        if j >= whole:
+            inside = place[None, :] < length
+            if causal:
+                inside = inside & (place[None, :] <= row[:, None])
+            score = tl.where(inside, score, -1e30)
+        largest = tl.maximum(most, tl.max(score, 1) * scale)
+        power = tl.exp2(score * scale - largest[:, None])
+        fading = tl.exp2(most - largest)
+        total = total * fading + tl.sum(power, 1)
+        weighted = tl.dot(power.to(values.dtype), values, weighted * fading[:, None], input_precision="ieee")
+        most = largest
+    tl.store(y + at, (weighted / total[:, None]).to(y.dtype.element_ty), mask=row[:, None] < length)
+
+
+def _attention_of(q, k, v, y, causal):
+    heads, length, size = q.shape
+
+    def grid(block):
+        return triton.cdiv(length, block["rows"]), heads
+
+    _attention[grid](q, k, v, y, size**-0.5 * LOG2_E, length, size, causal)
+
+
+def attention(q, k, v, y):
+    _attention_of(q, k, v, y, False)
+
+
+def attention_causal(q, k, v, y):
+    _attention_of(q, k, v, y, True)
+
+
 def lines(name: str) -> int:
     """Of the source of a kernel, without what launches it."""
-    function = globals()["_matmul" if "matmul" in name else f"_{name}"]
+    shared = next((each for each in ("matmul", "attention") if each in name), name)
+    function = globals()[f"_{shared}"]
     source = function.fn.src if isinstance(function, triton.runtime.Autotuner) else function.src
     return sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
 

@@ -424,3 +424,23 @@ def test_random_programs_run_and_are_of_warpgroups(seed: int) -> None:
 @pytest.mark.parametrize("seed", quick(range(200), keep=10))
 def test_random_programs_on_a_gpu(seed: int) -> None:
     check(SharedFactor(seed), seed, "cuda")
+
+
+# --- as one piece of PTX
+
+
+def test_products_that_add_to_each_other_are_written_together() -> None:
+    """Copies of sums between them would make them wait for one another, which ptxas says of the attention kernel."""
+    body = f"{PRODUCT}\n  %y2 = matrix_load @t[%zero, %zero, %zero] : matrix<16x64xf16, b>\n"
+    body += "  %z2 = matrix_mul_add %x, %y2, %z : matrix<16x64xf32, acc>"
+    program = made(f"{body}\n  {RESULT.replace('%z,', '%z2,')}")
+    products = [op for op in program.walk() if op.definition is WARPGROUP_MUL_ADD]
+    assert [bool(op.attrs.get("is_followed")) for op in products] == [True, True]
+    assert [bool(op.attrs.get("is_first")) for op in products] == [True, False]
+
+
+def test_products_with_something_between_are_apart() -> None:
+    body = f"{PRODUCT}\n  store %v, @t[%eight, %r, %k] : vec<8 x f16>\n"
+    program = made(body.replace("%eight", "2") + f"  {RESULT}")
+    (product,) = [op for op in program.walk() if op.definition is WARPGROUP_MUL_ADD]
+    assert not product.attrs.get("is_followed")

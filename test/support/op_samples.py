@@ -100,6 +100,10 @@ def _matrix(b: Builder, name: str, layout: str) -> None:
     total = DataType.matrix(16, 8, F32, "acc")
     if name == "matrix_store":
         b.matrix_store(b.splat(b.const(0.5, F32), total), "m", (3, b.subgroup_id()), layout)
+    elif name in ("matrix_unpack", "matrix_pack"):
+        lanes = b.matrix_unpack(b.splat(b.const(0.5, F32), total))
+        if name == "matrix_pack":
+            b.matrix_pack(lanes, total)
     elif name == "matrix_load":
         b.matrix_load("m", (b.workgroup_id("x"), 4), DataType.matrix(8, 8, DataType.TF32, "b"), layout)
     else:

@@ -67,7 +67,8 @@ class BoundsProofs:
     the checks of bounds that hold.
 
     `along`: for those that are in bounds along some dimensions only, which these are.
-    `bases`: accesses whose last index is a value plus a constant, both at least 0 and without a wrap: these two.
+    `bases`: for accesses with an index that is a value plus a constant, both at least 0 and without a wrap, these two by dimension, of which
+    the last one is -1.
     Without `proves` nothing is proven, and only `bases` are found; with `checks_only`, accesses are not looked at.
     `specs`: the values of specialization constants, where they are fixed.
     """
@@ -85,7 +86,7 @@ class BoundsProofs:
         self.forms = ValueForms(program, specs)
         self.proven: dict[Op, tuple[BoundsProof, ...]] = {}
         self.along: dict[Op, tuple[bool, ...]] = {}
-        self.bases: dict[Op, tuple[Value, int]] = {}
+        self.bases: dict[Op, dict[int, tuple[Value, int]]] = {}
         self.facts: list[Fact] = []
         self.properties: dict[Symbol, list[Fact]] = {}
         self.under_facts: dict[tuple[Value, int], tuple[AffineExpr, Sum]] = {}
@@ -115,7 +116,7 @@ class BoundsProofs:
                     self.proven[op] = ()
                 elif self.proves:
                     self._prove(op)
-                self._find_base(op)
+                self._find_bases(op)
 
     def _block_with(self, block: Block, facts: list[Fact]) -> None:
         outer = len(self.facts), self.under_facts, self.contradiction
@@ -286,20 +287,27 @@ class BoundsProofs:
             proof = ((-(goal.range()[0] // by_one), self.contradiction),)
         return proof
 
-    def _find_base(self, op: Op) -> None:
-        index = op.indices[-1]
+    def _find_bases(self, op: Op) -> None:
+        for dimension, index in enumerate(op.indices, -len(op.indices)):
+            base = self._base(index)
+            if base is not None:
+                self.bases.setdefault(op, {})[dimension] = base
+
+    def _base(self, index: Value) -> tuple[Value, int] | None:
+        """A value and the constant that are added to an index."""
         add = index.owner
         if not isinstance(add, Op) or add.name != "add":
-            return
+            return None
         base, constant = add.operands
         expr = self.forms.expr(constant)
         if not expr.is_const:
             base, constant, expr = constant, base, self.forms.expr(base)
         if not expr.is_const or expr.const < 0:
-            return
+            return None
         start, _ = self._expr_with_facts(base, MAX_DEPTH)
         if start.range()[0] >= 0 and self._expr_with_facts(index, MAX_DEPTH)[0] == start + expr:
-            self.bases[op] = base, expr.const
+            return base, expr.const
+        return None
 
     def _implied_facts(self, exprs: list[AffineExpr]) -> list[Fact]:
         """Facts about the atoms of `exprs` that are results of min, max, sub_sat, rem, div, shr and `and`.

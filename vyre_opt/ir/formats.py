@@ -173,6 +173,8 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("matrix_load", None, 1, 0, shape=_shape_load),
     OpFormat("matrix_store", None, 0, 0, shape=_shape_store),
     OpFormat("matrix_mul_add", 3, 1, 0),
+    OpFormat("matrix_unpack", 1, 1, 0),
+    OpFormat("matrix_pack", 1, 1, 0),
     OpFormat("slice_load", None, 1, 0, shape=_shape_slice_load),
     OpFormat("slice_gather", None, 1, 0, shape=_shape_slice_gather),
     OpFormat("slice_store", None, 0, 0, shape=_shape_store),

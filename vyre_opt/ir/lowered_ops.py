@@ -43,6 +43,8 @@ LOWERED_ATTRS: Mapping[str, tuple[Attr, ...]] = {
     "matrix_load": (_IN_BOUNDS, _SHAPE, Attr("covers", "int", optional=True)),
     "matrix_store": (_IN_BOUNDS, _SHAPE),
     "matrix_mul_add": (_SHAPE, Attr("element", "type", optional=True)),
+    "matrix_unpack": (_SHAPE,),
+    "matrix_pack": (_SHAPE,),
 }
 """Attributes that an op of the language may have in a lowered program, by its format."""
 
@@ -69,12 +71,15 @@ WARPGROUP_MUL_ADD = OpDef(
         Attr("rows", "int"),
         Attr("fence", "flag"),
         Attr("left_tile", "symbol", optional=True),
+        Attr("is_followed", "flag", optional=True),
+        Attr("is_first", "flag", optional=True),
     ),
 )
 """%a, %offset, %c, ...: sums side by side, each of as many columns; `tile`, the buffer of the right factor, that begins at element `offset`; `left_tile`: the buffer of the left one, of
 which %a is the element where the warpgroup's rows begin, else %a are the factors in registers; `shape`, `element`: as of the
 product that it was; `is_deep_by_rows`: the depth goes along the buffer's `rows`, not its columns; `fence`: factors or sums
-were made since the product before."""
+were made since the product before; `is_followed`: nothing but the next product, or a wait, takes the sums, and all between is pure;
+`is_first`: they begin at 0."""
 WARPGROUP_WAIT = OpDef(
     "warpgroup_wait",
     "warpgroup_wait",

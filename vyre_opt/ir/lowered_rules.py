@@ -115,6 +115,17 @@ def _check_mul_add(checker: BodyChecker, op: Op) -> Problem:
     return _check_together(checker, op) or _check_product(op, op.operands[1].type)
 
 
+def _check_unpacked(checker: BodyChecker, op: Op) -> Problem:
+    """Of a target whose lanes hold a matrix in another order."""
+    shape = op.attrs.get("shape")
+    if shape is None:
+        return OP_RULES[op.name](checker, op)
+    held, given = op.operands[0].type, op.results[0].type
+    if held is not given or not _holds(held, shape, held.element):
+        return f"has the shape of the matrix of which a lane has {held}, and gives {given}"
+    return _check_together(checker, op)
+
+
 def _check_product(op: Op, right: DataType | None) -> Problem:
     """Check the types of a product's operands by its shape.  `right`: that of the right factor, None if it is in memory."""
     shape, element, totals = (
@@ -176,6 +187,8 @@ LOWERED_RULES = OP_RULES | {
     "matrix_load": _check_matrix_load,
     "matrix_store": _check_matrix_store,
     "matrix_mul_add": _check_mul_add,
+    "matrix_unpack": _check_unpacked,
+    "matrix_pack": _check_unpacked,
     "warpgroup_mul_add": _check_warpgroup_mul_add,
     "warpgroup_wait": _check_warpgroup_wait,
     "proxy_fence": lambda checker, op: None,

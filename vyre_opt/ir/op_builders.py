@@ -296,6 +296,14 @@ def _build_matrix_mul_add(b: OpBuilder, row: OpDef, x: Value, y: Value, z: Value
     return b.emit(row, (x, y, z), (z.type,)).result
 
 
+def _build_matrix_unpack(b: OpBuilder, row: OpDef, matrix: Value) -> Value:
+    return b.emit(row, (matrix,), (DataType.vec(matrix.type.element, matrix.type.lanes),)).result
+
+
+def _build_matrix_pack(b: OpBuilder, row: OpDef, lanes: Value, dtype: DataType) -> Value:
+    return b.emit(row, (lanes,), (dtype,)).result
+
+
 # --- the table ----------------------------------------------------------------------------
 
 BUILDERS: dict[str, Callable[..., Value]] = {
@@ -331,4 +339,6 @@ BUILDERS: dict[str, Callable[..., Value]] = {
     "slice_len": _build_slice_len,
     "matrix_load": _build_matrix_load,
     "matrix_mul_add": _build_matrix_mul_add,
+    "matrix_unpack": _build_matrix_unpack,
+    "matrix_pack": _build_matrix_pack,
 }

@@ -206,6 +206,10 @@ class OpMethods:
         """Read a matrix whose first element is at the indices, from the rows of a buffer or transposed."""
     def matrix_mul_add(self, x: Value, y: Value, z: Value, *, name: str | None = None) -> BuiltValue:
         """a * b + c; the order of its sums is open, see language.md."""
+    def matrix_unpack(self, matrix: Value, *, name: str | None = None) -> BuiltValue:
+        """The elements of sums that this lane has, in an order that is the same on every target, see language.md."""
+    def matrix_pack(self, lanes: Value, dtype: DataType, *, name: str | None = None) -> BuiltValue:
+        """Sums of which each lane gives its elements, in that order."""
     def slice_load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], extents: Sequence[int | None], fill: Operand | None = None, *, name: str | None = None) -> BuiltValue:
         """Read the row or block whose first element is at the indices.  An open extent is what is left of its dimension; beyond the edges is the last operand where it is filled, else a fault."""
     def slice_gather(self, buffer: Buffer | str, index: Operand | Sequence[Operand], *, name: str | None = None) -> BuiltValue:

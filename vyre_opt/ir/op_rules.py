@@ -318,6 +318,26 @@ def _check_matrix_mul_add(checker: BodyChecker, op: Op) -> Problem:
     return _check_full_subgroups(checker)
 
 
+def _check_matrix_unpack(checker: BodyChecker, op: Op) -> Problem:
+    return _check_unpacked(checker, op.operands[0], op.operands[0].type, op.results[0].type)
+
+
+def _check_matrix_pack(checker: BodyChecker, op: Op) -> Problem:
+    return _check_unpacked(checker, op.operands[0], op.results[0].type, op.operands[0].type)
+
+
+def _check_unpacked(checker: BodyChecker, operand: Value, matrix: DataType, lanes: DataType) -> Problem:
+    """A matrix of sums, and the vector of what a lane has of it."""
+    if not matrix.is_matrix or matrix.use != "acc":
+        problem = f"is of a matrix of use acc, not of {matrix}"
+        return (operand, problem) if operand.type is matrix else problem
+    expected = DataType.vec(matrix.element, matrix.lanes)
+    if lanes is expected:
+        return _check_full_subgroups(checker)
+    problem = f"a lane has {expected} of {matrix}, not {lanes}"
+    return (operand, problem) if operand.type is lanes else problem
+
+
 def _check_full_subgroups(checker: BodyChecker) -> str | None:
     """Every lane of a subgroup holds a part of a matrix."""
     owner = checker.owner
@@ -659,6 +679,8 @@ OP_RULES: dict[str, OpRule] = {
     "matrix_load": _check_matrix_load,
     "matrix_store": _check_matrix_store,
     "matrix_mul_add": _check_matrix_mul_add,
+    "matrix_unpack": _check_matrix_unpack,
+    "matrix_pack": _check_matrix_pack,
     "slice_load": _check_slice_access,
     "slice_gather": _check_slice_gather,
     "slice_store": _check_slice_access,

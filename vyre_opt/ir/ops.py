@@ -365,6 +365,9 @@ _row("matrix_load", "matrix_load", "Read a matrix whose first element is at the 
 _row("matrix_store", "matrix_store", "Write a matrix to where its first element is to be.", effects="write subgroup",
      attrs=_layout, since=2)
 _row("matrix_mul_add", "matrix_mul_add", "a * b + c; the order of its sums is open, see language.md.", effects="subgroup", since=2)
+_row("matrix_unpack", "matrix_unpack", "The elements of sums that this lane has, in an order that is the same on every target, see language.md.",
+     effects="subgroup", since=2)
+_row("matrix_pack", "matrix_pack", "Sums of which each lane gives its elements, in that order.", effects="subgroup", since=2)
 
 # --- slices: rows and blocks that a workgroup computes with, of programs with one invocation a workgroup ---------
 _axis_of = (Attr("axis", "int"),)

@@ -33,6 +33,7 @@ from ..worker import import_module
 _EXPORTS = {
     "TTChain": "prepared_chain",
     "TTTable": "tt_table",
+    "attention": "vyre_opt.row_kernels.attention",
     "base64_decode": "text_kernels",
     "cross_entropy": "vyre_opt.row_kernels.losses",
     "decode_scan": "vyre_scan.decode_scan",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..execution.dispatcher import DispatcherLike
 from ..driver.prepared_chain import TTChain as TTChain
 from ..driver.tt_table import TTTable as TTTable
+from vyre_opt.row_kernels.attention import attention as attention
 from vyre_scan.decode_scan import decode_scan as decode_scan
 from vyre_opt.row_kernels.norms import layer_norm as layer_norm
 from vyre_opt.row_kernels.norms import layer_norm_backward as layer_norm_backward

@@ -2,6 +2,7 @@
 
 norms     layer_norm, rms_norm, and what their gradients are
 losses    log_sum_exp, cross_entropy
+attention softmax(q k^T) v
 on_rows   what the functions share: arrays as rows, results like them
 
 `vyre_opt.kernels` has the functions.  There is no other code for these kernels: lanes, vectors, and how a row is shared, are `lower_slices`'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from ..analysis.alignment import Alignment
@@ -37,11 +37,14 @@ Edge = tuple[Value, Sequence[Value]] | None
 
 @dataclass(frozen=True)
 class _Turn:
-    """The row and column in the block of a piece that each invocation copies; `exists`: whether there is one, None where surely."""
+    """The row and column in the block of a piece that each invocation copies; `exists`: whether there is one, None where surely.
+    The row is `down` below that of the first piece, `first`."""
 
     row: Value
     column: Value
     exists: Value | None = None
+    first: Value | None = None
+    down: int = 0
 
 
 class BlockCopies:
@@ -111,13 +114,14 @@ class BlockCopies:
         for first in range(0, down * lanes, lanes):
             turn, exists = begin, None
             if lanes % side_by_side == 0:
-                turn = _Turn(elements.moved_by(begin.row, first // side_by_side), begin.column)
+                down = first // side_by_side
+                turn = _Turn(elements.moved_by(begin.row, down), begin.column, first=begin.row, down=down)
             elif first:
                 turn = self.turn(b.add(elements.lane, first), side_by_side, piece)
             if first + lanes > rows * side_by_side:
                 exists = b.lt(turn.row, rows)
             turns += [
-                _Turn(turn.row, elements.moved_by(turn.column, k * side_by_side * piece), exists)
+                replace(turn, column=elements.moved_by(turn.column, k * side_by_side * piece), exists=exists)
                 for k in range(along)
             ]
         return turns
@@ -173,7 +177,7 @@ class BlockCopies:
 
     def move_piece(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile, turn: _Turn) -> None:
         b, elements, piece = self.b, self.elements, self.piece(load)
-        place, at = elements.offset(indices, (turn.row, turn.column)), (tile.stage, turn.row, turn.column)
+        place, at = self.place(indices, turn), (tile.stage, turn.row, turn.column)
         if edge is None:
             b.copy_async(b.load(load.attrs["buffer"], place, piece), tile.buffer, at)
             return
@@ -185,6 +189,13 @@ class BlockCopies:
             b.copy_async(b.load(load.attrs["buffer"], place, piece), tile.buffer, at)
         with branch.else_():
             b.store(fill if piece == 1 else b.splat(fill, DataType.vec(fill.type, piece)), tile.buffer, at)
+
+    def place(self, indices: Sequence[Value], turn: _Turn) -> tuple[Value, ...]:
+        """The indices of a piece, of which the row is that of the first piece and a constant: so addresses have one base."""
+        if turn.first is None:
+            return self.elements.offset(indices, (turn.row, turn.column))
+        *outer, row, column = self.elements.offset(indices, (turn.first, turn.column))
+        return *outer, self.elements.moved_by(row, turn.down), column
 
     # --- through registers -------------------------------------------------------------------------
 
@@ -205,7 +216,7 @@ class BlockCopies:
         return list(branch.results)
 
     def loaded_element(self, load: Op, indices: Sequence[Value], turn: _Turn) -> Value:
-        b, place = self.b, self.elements.offset(indices, (turn.row, turn.column))
+        b, place = self.b, self.place(indices, turn)
         if turn.exists is None:
             return self.bits(b.load(load.attrs["buffer"], place))
         with b.if_(turn.exists) as branch:
@@ -218,7 +229,7 @@ class BlockCopies:
         self, load: Op, indices: Sequence[Value], last: Sequence[Value], turn: _Turn
     ) -> Value:
         """`last`: row and column of the last element of the buffer."""
-        *outer, row, column = self.elements.offset(indices, (turn.row, turn.column))
+        *outer, row, column = self.place(indices, turn)
         ends = [self.b.min(self.unsigned(at), end) for at, end in zip((row, column), last, strict=True)]
         return self.bits(self.b.load(load.attrs["buffer"], (*outer, *ends)))
 
@@ -254,7 +265,7 @@ class BlockCopies:
     ) -> Value:
         """An element that was loaded, or what is beyond the edge in its place there."""
         fill, lengths = edge
-        place = self.elements.offset(indices, (turn.row, turn.column))
+        place = self.place(indices, turn)
         is_row, is_column = map(self.elements.is_below, place[-2:], lengths)
         return self.b.select(self.b.and_(is_row, is_column), value, fill)
 

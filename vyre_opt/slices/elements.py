@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.ops import SUBGROUP_SIZE
+from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
-from .layout import STRIP, Group, Layout, MatrixLayout
+from .layout import STRIP, UNPACKED, Group, Layout, MatrixLayout
 from .memory import Memory
-from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread
+from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, Standing
 from .schedule import STRIP_PAD, SliceSchedule
 
 __all__ = ["Elements", "refused"]
@@ -97,6 +97,9 @@ class Elements:
 
     def own_layout(self, node: Node) -> Layout | None:
         """Layout of a slice that is held already, or is made of such a one; None for one that its extents give a layout."""
+        if isinstance(node, Standing):
+            own = self.own_layout(node.source)
+            return own if own is not None and own.columns == 1 else None
         return node.layout.by_lanes if isinstance(node, Held) else self.layouts.get(node)
 
     def layout_of(self, extents: Sequence[int]) -> Layout:
@@ -247,6 +250,8 @@ class Elements:
             return [(v, group) for v in node.operands if isinstance(v, Node)]
         if isinstance(node, Repeated):
             return [(node.source, self.source_group(node, group))]
+        if isinstance(node, Standing):
+            return [(node.source, group)]
         if isinstance(node, Loaded) and self.is_current(node):
             return [(v, group) for v in node.indices if isinstance(v, Node)]
         return []
@@ -279,7 +284,7 @@ class Elements:
             if node.layout == group.layout:
                 return list(node.values[group.place])
             return self.of(self.moved(node, _layout(group)), group)
-        if isinstance(node, Repeated):
+        if isinstance(node, Repeated | Standing):
             values = self.of(*self.sources(node, group)[0])
             return values * group.width if len(values) < group.width else values
         if isinstance(node, Computed):
@@ -404,21 +409,37 @@ class Elements:
         return self.remembered((node, layout), move)
 
     def by_lanes(self, node: Held, layout: MatrixLayout) -> Held:
-        """Move a block from matrices to the registers of lanes, strip by strip through memory of each subgroup."""
-        b, lanes, subgroup = self.b, layout.by_lanes, self.b.subgroup_id()
-        place = self.strip(node.dtype.element, layout)
-        in_band, step = lanes.row_lanes // lanes.bands, lanes.column_lanes * lanes.width
-        values: dict[tuple[int, int], Sequence[Value]] = {}
+        """Unpack a block from matrices to the registers of lanes."""
+        b, values = self.b, dict[tuple[int, int], Sequence[Value]]()
         for i, j in layout.places:
-            self.to_strip(node.values[i, j][0], place)
-            for row in range(0, STRIP, in_band):
-                line = self.moved_by(self.row_in_band(lanes), row)
-                for first in range(0, layout.part, step):
-                    start = self.moved_by(self.first_column(lanes), first)
-                    at = (i * STRIP + row) // in_band, (j * layout.part + first) // step
-                    columns = [self.moved_by(start, k) for k in range(lanes.width)]
-                    values[at] = [b.load(place, (subgroup, line, column)) for column in columns]
-        return Held(node.dtype, node.extents, lanes, values)
+            lanes = b.matrix_unpack(node.values[i, j][0])
+            for number, place in enumerate(layout.unpacked(i, j)):
+                values[place] = [b.extract(lanes, number * UNPACKED + k) for k in range(UNPACKED)]
+        return Held(node.dtype, node.extents, layout.by_lanes, values)
+
+    def matrices(self, node: Node, layout: MatrixLayout) -> list[Value]:
+        """A block as matrices, place by place."""
+        if isinstance(node, Held) and node.layout == layout:
+            return [node.values[place][0] for place in layout.places]
+        number = constant_value(node.value) if isinstance(node, Spread) else None
+        if number is not None:
+            dtype = layout.held_type(node.dtype.element)
+            return [self.b.emit(OPS["const"], (), [dtype], {"value": number}).result] * layout.held
+        lanes = layout.by_lanes
+        return [
+            self.packed(node, [self.group(lanes, *place) for place in layout.unpacked(i, j)], layout.part)
+            for i, j in layout.places
+        ]
+
+    def packed(self, node: Node, groups: Sequence[Group], columns: int) -> Value:
+        """A matrix of the elements of some groups, of 16 rows and so many columns.  It is converted as a whole, since GPUs round pairs."""
+        dtype = DataType.matrix(STRIP, columns, node.dtype.element, "acc")
+        if isinstance(node, Computed) and node.op.name == "cast" and isinstance(node.operands[0], Node):
+            source = node.operands[0]
+            if source.dtype.element is DataType.F32:
+                return self.b.cast(self.packed(source, groups, columns), dtype)
+        elements = [value for group in groups for value in self.of(node, group)]
+        return self.b.matrix_pack(self.b.vector(*elements), dtype)
 
     def strip(self, element: DataType, layout: MatrixLayout) -> str:
         """Memory for a matrix of each subgroup."""

@@ -14,7 +14,12 @@ of factors at once, since lanes 0 and 1 have the same ones of the right factor, 
     lane 0     lane 2     lane 4     ...      of row 0
     lane 1     lane 3     lane 5              of row 1
 
-On matrix units the subgroups have bands of neighbouring rows, which they hold as matrices, or by lanes as above.
+On matrix units the subgroups have bands of neighbouring rows, which they hold as matrices, or by lanes.  Lanes then stand as units want
+them, so that elements stay where they are when matrices are packed of them and unpacked (see matrix_pack):
+
+    lane 0     lane 1    lane 2     lane 3     columns 0 and 1, 2 and 3, ... of row 0 of the band
+    ...
+    lane 28    lane 29   lane 30    lane 31    ... of row 7
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ GROUP = 4
 
 STRIP = 16
 """Rows of a matrix."""
+UNPACKED_ROWS, UNPACKED = 8, 2
+"""Rows of lanes that a matrix is unpacked to, and neighbours that a lane has of it at a time."""
 COLUMN_LANES = 8
 """Lanes side by side that a subgroup has best where lanes read factors of products."""
 MOST_WIDE, FEWEST_WIDE = 64, 8
@@ -163,12 +170,16 @@ class MatrixLayout:
 
     @property
     def by_lanes(self) -> Layout:
-        """The same rows of each subgroup, element by element."""
-        column_lanes = 1
-        while column_lanes < SUBGROUP_SIZE and column_lanes * self.neighbours < self.part:
-            column_lanes *= 2
-        row_lanes = self.subgroups * SUBGROUP_SIZE // column_lanes
-        return Layout(self.rows, self.columns, row_lanes, column_lanes, self.neighbours, self.subgroups)
+        """The same elements in the same lanes."""
+        column_lanes = SUBGROUP_SIZE // UNPACKED_ROWS
+        return Layout(
+            self.rows, self.columns, self.subgroups * UNPACKED_ROWS, column_lanes, UNPACKED, self.subgroups
+        )
+
+    def unpacked(self, strip: int, part: int) -> list[tuple[int, int]]:
+        """The places in `by_lanes` of what a lane has of a matrix, in its order: see matrix_unpack."""
+        rows, columns = STRIP // UNPACKED_ROWS, self.part // UNPACKED_ROWS
+        return [(strip * rows + i, part * columns + j) for j in range(columns) for i in range(rows)]
 
     def held_type(self, element: DataType) -> DataType:
         return DataType.matrix(STRIP, self.part, element, "acc")

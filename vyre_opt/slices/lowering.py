@@ -29,11 +29,12 @@ from ..ir.types import DataType
 from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
 from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
-from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
+from .masks import whole_mask
+from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, Standing, loads
 from .scans import Scan
 from .schedule import SliceSchedule, may_share
 from .sums import Fold
-from .units import Units
+from .units import Units, computed_of
 
 __all__ = ["lower_in_place", "lower_slices"]
 
@@ -132,6 +133,12 @@ class _Lowering:
             "slice_len": self.length,
             "yield": self.hand_on,
         }
+        self.reduced_rows = _reduced_rows(program)
+        self.of_rows = {
+            value
+            for value in computed_of(program, _sums_of_rows(program))
+            if value.type.extents[0] in self.reduced_rows
+        }
         self.used = {value for op in program.walk() for value in op.operands}
         self.of_control = _of_control(program)
         self.contested = _contested(program.body)
@@ -207,11 +214,12 @@ class _Lowering:
             else:
                 operands.append(self.of(value))
         self.handed.append(handed)
-        ahead = CopiesAhead.of_loop(self.units, op, self.of)
-        if ahead is not None:
-            handed.ahead = ahead.begin()
-            operands += handed.ahead
-        regions = tuple(self.region(each, len(each.args) - len(op.results), ahead) for each in op.regions)
+        with self.units.kept(op, self.nodes):
+            ahead = CopiesAhead.of_loop(self.units, op, self.of)
+            if ahead is not None:
+                handed.ahead = ahead.begin()
+                operands += handed.ahead
+            regions = tuple(self.region(each, len(each.args) - len(op.results), ahead) for each in op.regions)
         self.handed.pop()
         if is_loop:
             self.carried[op] = [layout for _, (layout, _) in sorted(handed.slices.items())]
@@ -233,12 +241,22 @@ class _Lowering:
             return self.units.layout(node.extents)
         if value in self.units.tiled_sums:
             return self.units.sums_by_lanes([extent.number or 0 for extent in node.extents])
+        if value in self.of_rows:
+            return self.layout_of_rows(node.extents[0].number or 0)
         return self.elements.held_layout(op, node)
+
+    def layout_of_rows(self, rows: int) -> Layout:
+        """Layout in which a reduction leaves a value for each row of a block: lanes of the row have it."""
+        columns = self.reduced_rows[rows]
+        block = [self.fixed(rows), self.fixed(columns)]
+        if (rows, columns) in self.units.blocks:
+            return self.units.layout(block).by_lanes.with_extents(rows, 1)
+        return self.elements.layout_of([rows, columns]).with_extents(rows, 1)
 
     def held(self, node: Node, layout: AnyLayout) -> list[Value]:
         """Values that an invocation holds of a slice, place by place."""
         if isinstance(layout, MatrixLayout):
-            return self.units.matrices(node, layout)
+            return self.elements.matrices(node, layout)
         return _flat(self.elements.of_layout(node, layout))
 
     def region(self, region: Block, first: int, ahead: CopiesAhead | None) -> Block:
@@ -385,7 +403,7 @@ class _Lowering:
             self.nodes[op.result] = source
         else:
             node = self.nodes[op.result] = Repeated(dtype, extents, source)
-            layout = self.elements.layout(source)
+            layout = self.elements.own_layout(source)
             if layout is not None and len(source.extents) == 2:
                 rows, columns = (extent.number for extent in extents)
                 if rows is not None and columns is not None:
@@ -428,6 +446,25 @@ class _Lowering:
             if own is not None:
                 self.elements.layouts[node] = own
                 break
+        if op.name == "select" and len(nodes) == 3:
+            self.select(op, node, *nodes)
+
+    def select(self, op: Op, node: Computed, mask: Node, chosen: Node, other: Node) -> None:
+        """A choice among elements that are held: without comparisons where the mask is whole."""
+        layout = self.elements.own_layout(chosen)
+        if layout is None or None in op.result.type.extents or layout.rows == 1:
+            return
+        whole = whole_mask(self.b, mask)
+        if whole is None:
+            return
+        values = _flat(self.elements.of_layout(chosen, layout))
+        with self.b.if_(whole) as branch:
+            branch.yield_(*values)
+        with branch.else_(), self.elements.scope():
+            branch.yield_(*_flat(self.elements.of_layout(node, layout)))
+        results = iter(branch.results)
+        held = {place: [next(results) for _ in range(layout.width)] for place in layout.places}
+        self.nodes[op.result] = Held(op.result.type, node.extents, layout, held)
 
     def same_extents(self, op: Op, some: Sequence[Extent], others: Sequence[Extent]) -> None:
         """Extents of 1 on the left are as any."""
@@ -559,6 +596,10 @@ class _Lowering:
         if op.result in self.units.transposes:
             return
         node = self.nodes[op.operands[0]]
+        is_row = isinstance(node, Repeated) and len(node.source.extents) == 1 and node.extents[0].number == 1
+        if isinstance(node, Repeated) and is_row and node.extents[1].number is not None:
+            self.nodes[op.result] = Standing(op.result.type, node.extents[::-1], node.source)
+            return
         self.elements.held_layout(op, node)
         self.nodes[op.result] = self.transposed(node)
 
@@ -591,7 +632,7 @@ class _Lowering:
         source = self.units.source(node)
         if source is not None:
             with self.written(op.attrs["buffer"]):
-                for groups in self.elements.strips(node, *source):
+                for groups in self.elements.strips(*source):
                     for group, values in groups:
                         self.put(op, indices, group, values)
             return
@@ -674,6 +715,29 @@ def _last_uses(program: Program) -> Mapping[Value, int]:
             if value.type.is_slice:
                 uses[value] = max(uses.get(value, 0), last)
     return uses
+
+
+def _sums_of_rows(program: Program) -> set[Value]:
+    """Slices with a value for each row of a block, that reductions give."""
+    return {
+        op.result
+        for op in program.walk()
+        if op.name == "slice_reduce"
+        and op.attrs["axis"] == 1
+        and len(op.result.type.extents) == 1
+        and None not in op.operands[0].type.extents
+    }
+
+
+def _reduced_rows(program: Program) -> Mapping[int, int]:
+    """Columns of the first block of so many rows that is reduced along these."""
+    found: dict[int, int] = {}
+    for value in _sums_of_rows(program):
+        op = value.owner
+        assert isinstance(op, Op)
+        rows, columns = op.operands[0].type.extents
+        found.setdefault(rows or 0, columns or 0)
+    return found
 
 
 def _of_control(program: Program) -> set[Value]:

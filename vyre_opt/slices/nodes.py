@@ -18,6 +18,7 @@ __all__ = [
     "Node",
     "Repeated",
     "Spread",
+    "Standing",
     "loads",
     "made_of",
 ]
@@ -81,6 +82,13 @@ class Repeated(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Standing(Node):
+    """A slice of one extent as the only column of a block."""
+
+    source: Node
+
+
+@dataclass(frozen=True, eq=False)
 class Counted(Node):
     """`start`, start + 1, ... along an axis."""
 
@@ -114,5 +122,5 @@ def made_of(node: Node) -> Iterator[Node]:
             pending += [v for v in each.indices if isinstance(v, Node)]
         elif isinstance(each, Computed):
             pending += [v for v in each.operands if isinstance(v, Node)]
-        elif isinstance(each, Repeated):
+        elif isinstance(each, Repeated | Standing):
             pending.append(each.source)

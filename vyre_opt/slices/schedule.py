@@ -126,7 +126,7 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
         lanes = _fewest_lanes(HELD_OF_TILES, longest_slice(program, _factors(program)))
         # with several stages tiles are padded, which `_stages` counts
         schedule = SliceSchedule(lanes, neighbours, stages=MOST_STAGES)
-        stages = (_stages(dots, schedule, machine.memory // part, most) for part, most in TILE_STAGES)
+        stages = (_stages(program, schedule, machine.memory // part, most) for part, most in TILE_STAGES)
         return replace(schedule, stages=max(stages))
     longest, processors = longest_slice(program), machine.processors
     most = HELD_OF_PRODUCTS if dots else HELD_ON_GPU if machine.is_gpu else HELD
@@ -190,33 +190,64 @@ def unit_schedule(program: Program, machine: SliceMachine) -> SliceSchedule | No
     if machine.units == "none" or not dots:
         return None
     neighbours, held = GROUP if _are_aligned(program) else 1, dict[int, int]()
+    together = _sums_together(program)
     for subgroups in SUBGROUPS:
         schedule = SliceSchedule(subgroups * SUBGROUP_SIZE, neighbours, units=machine.units)
         if all(is_for_units(op, schedule) for op in dots):
-            held[subgroups] = max(prod(_sums_of(op)) for op in dots) // schedule.lanes
+            held[subgroups] = together // schedule.lanes
     fitting = [subgroups for subgroups, count in held.items() if count <= MOST_SUMS]
     if not fitting:
         return None
     few = [each for each in fitting if each <= ENOUGH] or fitting[:1]
     roomy = [each for each in few if held[each] <= SUMS and each >= min(WARPGROUP, few[-1])]
     schedule = SliceSchedule((roomy or few[-1:])[0] * SUBGROUP_SIZE, neighbours, units=machine.units)
-    return replace(schedule, stages=_stages(dots, schedule, machine.memory, MOST_STAGES))
+    return replace(schedule, stages=_stages(program, schedule, machine.memory, MOST_STAGES))
 
 
-def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int, most: int) -> int:
-    """Number of stages that there may be memory for, beside the strips by which sums leave the matrices; `most`, at most."""
-    stage = sum(
-        prod(factor_tile(op, side, op.operands[side], schedule))
-        * (op.operands[side].type.element.size_bytes or 1)
-        for op in dots
-        for side in range(2)
-    )
-    widest = max(min(MOST_WIDE, _sums_of(op)[1]) for op in dots)
+def _sums_together(program: Program) -> int:
+    """Elements of the sums of products that are held at a time, at most: those of a block, but that products add to one another's."""
+    most, pending = 0, [program.body]
+    while pending:
+        block = pending.pop()
+        dots = [op for op in block.ops if op.name == "slice_dot"]
+        results = {op.result for op in dots}
+        most = max(most, sum(prod(_sums_of(op)) for op in dots if results.isdisjoint(op.operands[2:])))
+        pending += [region for op in block.ops for region in op.regions]
+    return most
+
+
+def _stages(program: Program, schedule: SliceSchedule, memory: int, most: int) -> int:
+    """Number of stages that there may be memory for, beside factors that come from outside of a loop, and the strips by which sums leave
+    the matrices; `most`, at most."""
+    staged, kept, widest = dict[Value, int](), dict[Value, int](), 0
+    pending = [(program.body, False)]
+    while pending:
+        block, is_round = pending.pop()
+        beside = {op.result for op in block.ops if op.name == "slice_load"} if is_round else set[Value]()
+        for op in block.ops:
+            pending += [(region, op.name == "for") for region in op.regions]
+            for side, factor in enumerate(op.operands[:2] if op.name == "slice_dot" else ()):
+                source = _untransposed(factor)
+                size = source.type.element.size_bytes or 1
+                tile = prod(factor_tile(op, side, source, schedule)) * size
+                (staged if source in beside else kept)[source] = tile
+                widest = max(widest, min(MOST_WIDE, _sums_of(op)[1]))
     strips = schedule.lanes // SUBGROUP_SIZE * STRIP * (widest + STRIP_PAD) * 4
     if schedule.units == "none":
         strips = 0
-    fitting = (memory - strips) // max(stage, 1)
+    else:  # what is computed goes to units from registers
+        kept = {source: tile for source, tile in kept.items() if _is_loaded(source)}
+    fitting = (memory - strips - sum(kept.values())) // max(sum(staged.values()), 1)
     return max(1, min(most, fitting))
+
+
+def _untransposed(value: Value) -> Value:
+    owner = value.owner
+    return owner.operands[0] if isinstance(owner, Op) and owner.name == "slice_transpose" else value
+
+
+def _is_loaded(value: Value) -> bool:
+    return isinstance(value.owner, Op) and value.owner.name == "slice_load"
 
 
 # --- rows that several workgroups share

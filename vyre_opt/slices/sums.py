@@ -30,6 +30,11 @@ AT_ONCE = 4
 Row = Sequence[Value]
 
 
+def _bits(lanes: int) -> int:
+    """Bits that number the lanes."""
+    return lanes.bit_length() - 1
+
+
 class Fold:
     """Combines values of one type."""
 
@@ -38,6 +43,8 @@ class Fold:
     ) -> None:
         self.b, self.combine, self.dtype, self.memory = b, combine, dtype, memory
         self.workgroups = workgroups
+        self.is_ordered = dtype.is_float and combine in ("add", "mul")
+        """Whether the order changes results: else each lane combines what it has first."""
 
     def both(self, a: Value, c: Value) -> Value:
         return self.b.op(f"{self.combine}_" if self.combine in ("and", "or") else self.combine, a, c)
@@ -55,31 +62,33 @@ class Fold:
     def along_rows(self, groups: Sequence[Row], layout: Layout) -> Value:
         """Combine all of a lane's groups of one row; each lane of the row gets the result."""
         lanes = 1 if layout.columns == 1 else layout.column_lanes
-        if layout.width == 1:
-            return self.across(groups, 0, lanes, layout)[0]
-        totals = [self.of_group(group) for group in self.folded(groups, lanes * GROUP)]
-        return self.over_lanes([self.halves(totals)], range(_bits(lanes))[::-1], layout)[0]
+        totals = [[self.of_group(group)] for group in self.folded(groups, lanes * layout.width)]
+        return self.across(totals, 0, lanes, layout, _bits(GROUP // layout.width))[0]
 
     def of_group(self, group: Row) -> Value:
-        a, c, d, e = group
-        return self.both(self.both(a, c), self.both(d, e))
+        """Combine neighbours: two, then two of these."""
+        while len(group) > 1:
+            group = self.each(group[::2], group[1::2])
+        return group[0]
 
     # --- down columns ----------------------------------------------------------------------------
 
     def down_columns(self, rows: Sequence[Row], layout: Layout) -> list[Value]:
         """Combine a lane's elements of its rows into sums of columns, in each lane of them."""
-        return self.across(
-            rows, _bits(layout.column_lanes), 1 if layout.rows == 1 else layout.row_lanes, layout
-        )
+        lanes = 1 if layout.rows == 1 else layout.row_lanes
+        return self.across(self.folded(rows, lanes), _bits(layout.column_lanes), lanes, layout)
 
     # --- what both are made of ----------------------------------------------------------------------
 
-    def across(self, rounds: Sequence[Row], first: int, count: int, layout: Layout) -> list[Value]:
+    def across(
+        self, rounds: Sequence[Row], first: int, count: int, layout: Layout, low: int = _bits(GROUP)
+    ) -> list[Value]:
         """Combine rounds of elements whose neighbours are in other lanes, told apart by bits from `first` on in the
-        place of a lane."""
-        lanes, sums = _bits(count), self.folded(rounds, count)
+        place of a lane; `low`: of these, that come first."""
+        lanes, sums = _bits(count), [list(each) for each in rounds]
         parted: list[int] = []
-        for bit in range(2):
+        low = low if self.is_ordered or layout.bands == 1 else 0
+        for bit in range(low):
             if bit >= lanes:
                 if len(sums) > 1:
                     sums = [self.each(sums[k], sums[k + 1]) for k in range(0, len(sums), 2)]
@@ -94,7 +103,7 @@ class Fold:
             half = len(sums) // 2
             sums = [self.each(a, c) for a, c in zip(sums[:half], sums[half:], strict=True)]
         combined = self.over_lanes(sums[0], parted[::-1], layout)
-        return self.over_lanes(combined, range(first + 2, first + lanes)[::-1], layout)
+        return self.over_lanes(combined, range(first + low, first + lanes)[::-1], layout)
 
     def parted(self, rounds: Sequence[Row], bit: int) -> list[list[Value]]:
         """Half as many rounds, combined over the lanes that differ in a bit: those without it have the even rounds, the others
@@ -181,8 +190,3 @@ class Fold:
             for number in range(len(values))
         ]
         return [self.halves(part) for part in parts]
-
-
-def _bits(lanes: int) -> int:
-    """Bits that number the lanes."""
-    return lanes.bit_length() - 1

@@ -9,21 +9,24 @@ do not, see products, on GPUs by the same tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from ..ir.ops import OPS, SUBGROUP_SIZE
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
-from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .block_copies import BlockCopies
 from .elements import Elements
-from .layout import STRIP, Layout, MatrixLayout
+from .layout import STRIP, UNPACKED_ROWS, Layout, MatrixLayout
 from .memory import Tile
-from .nodes import Computed, Extent, Held, Loaded, Node, Repeated, Spread, made_of
+from .nodes import Extent, Held, Loaded, Node, Repeated, Spread, made_of
 from .products import Factor, product
 from .schedule import DEPTH, SliceSchedule, factor_tile, is_for_units
 
-__all__ = ["Units"]
+__all__ = ["Units", "computed_of"]
+
+STORED = {DataType.F32, DataType.BF16, DataType.F16}
+"""Elements of matrices that are stored."""
 
 
 class Units:
@@ -36,6 +39,8 @@ class Units:
         self.elements, self.b, self.schedule = elements, elements.b, schedule
         self.dots = {op for op in program.walk() if is_for_units(op, schedule)}
         self.sums = _sums(program, self.dots)
+        self.blocks = {value.type.extents for value in self.sums}
+        """Extents of these."""
         self.tiled = {
             op
             for op in program.walk()
@@ -58,76 +63,34 @@ class Units:
         s = self.schedule
         return MatrixLayout(rows, columns, s.lanes // SUBGROUP_SIZE, s.neighbours)
 
-    def matrices(self, node: Node, layout: MatrixLayout) -> list[Value]:
-        """A block as matrices, place by place."""
-        if isinstance(node, Held) and node.layout == layout:
-            return [node.values[place][0] for place in layout.places]
-        dtype = layout.held_type(node.dtype.element)
-        if isinstance(node, Spread):
-            return self.spread(node, layout, dtype)
-        if isinstance(node, Computed) and _is_of_matrices(node):
-            return self.computed(node, layout, dtype)
-        if isinstance(node, Repeated):
-            return self.repeated(node.source, layout, dtype)
-        tile = self.written("sums", node, (layout.rows, layout.columns))
-        return [
-            self.b.matrix_load(
-                tile.buffer, (tile.stage, self.row(layout, i), self.b.const(j * layout.part)), dtype
-            )
-            for i, j in layout.places
-        ]
-
-    def computed(self, node: Computed, layout: MatrixLayout, dtype: DataType) -> list[Value]:
-        """An op of each element, as one of matrices."""
-        operands = [
-            self.matrices(v if isinstance(v, Node) else Spread(node.dtype, node.extents, v), layout)
-            for v in node.operands
-        ]
-        before, self.b.loc = self.b.loc, node.op.loc
-        results = [
-            self.b.emit(node.op.definition, each, [dtype], node.op.attrs).result
-            for each in zip(*operands, strict=True)
-        ]
-        self.b.loc = before
-        return results
-
-    def spread(self, node: Spread, layout: MatrixLayout, dtype: DataType) -> list[Value]:
-        """One value everywhere; which all invocations agree on if it is in workgroup memory."""
-        number = constant_value(node.value)
-        if number is None:
-            return self.repeated(Spread(node.dtype, node.extents[1:], node.value), layout, dtype)
-        return [self.b.emit(OPS["const"], (), [dtype], {"value": number}).result] * layout.held
-
-    def repeated(self, source: Node, layout: MatrixLayout, dtype: DataType) -> list[Value]:
-        """A row or a column, by memory of one dimension: each row of a matrix is the same, or each column."""
-        b, extents = self.b, [extent.number or 0 for extent in source.extents]
-        is_column = len(extents) == 2 and extents[0] > 1
-        if extents[-1] == 1 and not is_column:
-            wide = Extent(b.const(layout.columns), layout.columns, layout.columns)
-            source = Repeated(DataType.slice((layout.columns,), source.dtype.element), [wide], source)
-        place = self.elements.written("repeated", source, layout.rows if is_column else layout.columns)
-        order = "column_major" if is_column else "row_major"
-        return [
-            b.matrix_load(place, self.row(layout, i) if is_column else b.const(j * layout.part), dtype, order)
-            for i, j in layout.places
-        ]
-
     def row(self, layout: MatrixLayout, strip: int) -> Value:
         """The first row of a subgroup's strip."""
         return self.elements.moved_by(self.elements.band(layout.band), strip * STRIP)
 
-    def source(self, node: Node) -> tuple[Held, MatrixLayout] | None:
-        """The block in matrices that a slice is computed of by element, if all else comes from memory or is computed of places."""
+    def source(self, node: Node) -> tuple[Node, Held, MatrixLayout] | None:
+        """A slice to store strip by strip, and the block in matrices that it is computed of by element, where all else comes from memory
+        or is computed of places; a block that lanes hold as units want it is packed.  None for another one."""
         held: list[tuple[Held, MatrixLayout]] = []
+        is_alone = True
         for each in made_of(node):
             if isinstance(each, Held) and isinstance(each.layout, MatrixLayout):
                 held.append((each, each.layout))
             elif isinstance(each, Held) or (isinstance(each, Loaded) and not self.elements.is_current(each)):
-                return None
+                is_alone = False
+        if not held:
+            return None
         is_repeated = any(
-            isinstance(each, Repeated) and held and held[0][0] in made_of(each) for each in made_of(node)
+            isinstance(each, Repeated) and held[0][0] in made_of(each) for each in made_of(node)
         )
-        return held[0] if len(held) == 1 and not is_repeated else None
+        if len(held) == 1 and is_alone and not is_repeated:
+            return node, *held[0]
+        layout = held[0][1]
+        if self.elements.own_layout(node) != layout.by_lanes or node.dtype.element not in STORED:
+            return None
+        matrices = self.elements.matrices(node, layout)
+        values = {place: [matrix] for place, matrix in zip(layout.places, matrices, strict=True)}
+        packed = Held(node.dtype, node.extents, layout, values)
+        return packed, packed, layout
 
     # --- products ----------------------------------------------------------------------------------
 
@@ -162,12 +125,17 @@ class Units:
         depth = op.operands[0].type.extents[1] or 0
         if total is None:
             total = Spread(result, extents, b.const(-0.0, result.element))
-        sums = self.matrices(total, layout)
-        left, right = (self.factor(op, side, nodes) for side in range(2))
+        sums = self.elements.matrices(total, layout)
+        right = self.factor(op, 1, nodes)
         of_right = DataType.matrix(DEPTH, layout.part, op.operands[0].type.element, "b")
         strips, parts = range(layout.band // STRIP), range(layout.columns // layout.part)
         # all of them first: products of warpgroups, which nothing is between, are under way together
-        lefts = self.carried.get(op) or self.lefts(op, left, layout)
+        if op in self.carried:
+            lefts = self.carried[op]
+        elif self.is_packed(op, nodes):
+            lefts = self.packed_lefts(op, nodes)
+        else:
+            lefts = self.lefts(op, self.factor(op, 0, nodes), layout)
         for step in range(depth // DEPTH):
             for part in parts:
                 factor = self.loaded(right, b.const(step * DEPTH), b.const(part * layout.part), of_right)
@@ -177,6 +145,34 @@ class Units:
         return Held(
             result, extents, layout, {place: [v] for place, v in zip(layout.places, sums, strict=True)}
         )
+
+    def is_packed(self, op: Op, nodes: Mapping[Value, Node]) -> bool:
+        """Whether lanes hold the left factor of a product as units want it."""
+        value = op.operands[0]
+        if op not in self.dots or value in self.transposes:
+            return False
+        rows, depth = (extent or 0 for extent in value.type.extents)
+        return self.elements.own_layout(nodes[value]) == self.layout_of(rows, depth).by_lanes
+
+    def packed_lefts(self, op: Op, nodes: Mapping[Value, Node]) -> list[Value]:
+        """The left factor as `lefts` gives it, from the registers of lanes."""
+        value, elements = op.operands[0], self.elements
+        rows, depth = (extent or 0 for extent in value.type.extents)
+        lanes = self.layout_of(rows, depth).by_lanes
+        factor = DataType.matrix(STRIP, DEPTH, value.type.element, "a")
+        high, wide = STRIP // UNPACKED_ROWS, DEPTH // UNPACKED_ROWS
+        return [
+            self.b.cast(
+                elements.packed(
+                    nodes[value],
+                    [elements.group(lanes, strip + i, k + j) for j in range(wide) for i in range(high)],
+                    DEPTH,
+                ),
+                factor,
+            )
+            for k in range(0, lanes.column_rounds, wide)
+            for strip in range(0, lanes.row_rounds, high)
+        ]
 
     def lefts(self, op: Op, tile: Tile, layout: MatrixLayout) -> list[Value]:
         """The matrices of a subgroup's rows of the left factor, for each step along the depth those of all strips."""
@@ -202,6 +198,22 @@ class Units:
             tile = self.written(("left", "right")[side], nodes[source], shape)
         return Tile(tile.buffer, tile.stage, source is not value)
 
+    @contextmanager
+    def kept(self, loop: Op, nodes: Mapping[Value, Node]) -> Iterator[None]:
+        """Around a loop: factors from outside it are written to tiles before it, so that its rounds need not write them."""
+        before = self.tiles.copy()
+        for op in loop.walk() if loop.name in ("for", "while") else ():
+            if op not in self.dots and op not in self.tiled:
+                continue
+            for side, value in enumerate(op.operands[:2]):
+                source = self.transposes.get(value, value)
+                if source not in nodes or source in self.tiles or (side == 0 and self.is_packed(op, nodes)):
+                    continue
+                use, shape = ("left", "right")[side], factor_tile(op, side, source, self.schedule)
+                self.tiles[source] = self.written(f"{use}.kept{len(self.tiles)}", nodes[source], shape)
+        yield
+        self.tiles = before
+
     def written(self, use: str, node: Node, shape: tuple[int, int]) -> Tile:
         """A block in workgroup memory of a shape, which has its columns or some more."""
         b, elements = self.b, self.elements
@@ -220,21 +232,26 @@ class Units:
 
 
 def _sums(program: Program, dots: set[Op]) -> set[Value]:
-    """Return what products give and are added to, what is computed of these by element, and with each such slice those that come to it
-    through loops and branches."""
-    sums = {value for op in dots for value in (op.result, *op.operands[2:])}
+    """Return what products give and are added to, with all that is computed of it."""
+    sums = computed_of(program, {value for op in dots for value in (op.result, *op.operands[2:])})
+    return {value for value in sums if value.type.is_slice and value.type.element is DataType.F32}
+
+
+def computed_of(program: Program, slices: set[Value]) -> set[Value]:
+    """Some slices, what is computed of these by element, and with each such slice those that come to it through loops and branches."""
+    found = set(slices)
     groups = [group for op in program.walk() for group in _handed_on(op)]
     before = -1
-    while before != len(sums):
-        before = len(sums)
+    while before != len(found):
+        before = len(found)
         for op in program.walk():
             is_computed = (
                 op.definition.is_pure and not op.regions and not op.definition.format.startswith("slice_")
             )
-            if is_computed and op.results and op.result.type.is_slice and not sums.isdisjoint(op.operands):
-                sums.add(op.result)
-        sums = _with_handed_on(sums, groups)
-    return {value for value in sums if value.type.is_slice and value.type.element is DataType.F32}
+            if is_computed and op.results and op.result.type.is_slice and not found.isdisjoint(op.operands):
+                found.add(op.result)
+        found = _with_handed_on(found, groups)
+    return found
 
 
 def _handed_sums(program: Program, dots: set[Op]) -> set[Value]:
@@ -273,9 +290,3 @@ def _factors_alone(program: Program, dots: set[Op]) -> dict[Value, Value]:
         others.update(op.operands[2:] if op in dots else op.operands)
     transposes = [op for op in program.walk() if op.name == "slice_transpose"]
     return {op.result: op.operands[0] for op in transposes if op.result not in others}
-
-
-def _is_of_matrices(node: Computed) -> bool:
-    """Whether an op on matrices computes it: no bools are among what it takes and gives."""
-    types = [node.dtype.element, *(v.dtype.element if isinstance(v, Node) else v.type for v in node.operands)]
-    return all(dtype is DataType.F32 for dtype in types)

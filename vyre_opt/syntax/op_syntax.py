@@ -18,7 +18,7 @@
     reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
     ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
     matrix_load   NAME<layout> @b[%r, %c] : M    matrix_store   NAME<layout> %m, @b[%r, %c] : M
-    matrix_mul_add   NAME %a, %b, %c : M
+    matrix_mul_add   NAME %a, %b, %c : M         matrix_unpack, matrix_pack   NAME %a : M
     assert     assert %p, "message"              trap       trap "message"
     check_bounds   check_bounds<load> @b[%i], %n : T
     debug_print   debug_print "format" %a, ...      breakpoint
@@ -494,6 +494,23 @@ def _parse_matrix_mul_add(row: OpDef, tail: Tail) -> Parsed:
     return tuple(tail.operands), (tail.operands[-1].type,), NO_ATTRS
 
 
+def _parse_matrix_unpack(row: OpDef, tail: Tail) -> Parsed:
+    _need_operands(row, tail, 1)
+    _parse_words(row, tail)
+    matrix = tail.operands[0].type
+    _need_type(tail.operands[0], tail.dtype)
+    is_known = matrix.is_matrix and matrix.element.bits is not None
+    return (
+        tuple(tail.operands),
+        (DataType.vec(matrix.element, matrix.lanes) if is_known else UNKNOWN,),
+        NO_ATTRS,
+    )
+
+
+def _print_matrix_unpack(p: OpPrinter, op: Op) -> str:
+    return f"{op.name} {p.uses(op.operands)} : {op.operands[0].type}"
+
+
 # --- slices -------------------------------------------------------------------------------
 
 
@@ -705,6 +722,10 @@ SYNTAX: dict[str, OpSyntax] = {row.name: row for row in (
              has_type=False, constants="T u32..."),
     OpSyntax("matrix_mul_add", _print_typed, "%r = {name} %a, %b, %c : matrix<16x16xf32, acc>", _parse_matrix_mul_add,
              has_type=False, constants="- - T"),
+    OpSyntax("matrix_unpack", _print_matrix_unpack, "%r = {name} %m : matrix<16x16xf32, acc>", _parse_matrix_unpack,
+             has_type=False, constants="-"),
+    OpSyntax("matrix_pack", _print_typed, "%r = {name} %v : matrix<16x16xf32, acc>", _parse_elementwise,
+             has_type=False, constants="-"),
     OpSyntax("slice_load", _print_placed_load, "%r = {name} @b[%i] : slice<?x{type}>", _parse_slice_load, constants="u32..."),
     OpSyntax("slice_gather", _print_load, "%r = {name} @b[%v] : slice<?x{type}>", _parse_slice_gather, constants="u32..."),
     OpSyntax("slice_store", _print_placed_store, "{name} %v, @b[%i] : slice<?x{type}>", _parse_placed_store, constants="- u32..."),

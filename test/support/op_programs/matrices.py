@@ -21,6 +21,28 @@ def matrices() -> Iterator[OpProgram]:
         for element in (DataType.F16, DataType.BF16, DataType.TF32, I8):
             yield _product(rows, depth, columns, element, LAYOUTS[number % 2], LAYOUTS[number // 2])
     yield _sums()
+    for shape in ((16, 8), (32, 16), (16, 64)):
+        yield from (_unpacked(shape, element) for element in (F32, I32, DataType.BF16))
+
+
+def _unpacked(shape: tuple[int, int], element: DataType) -> OpProgram:
+    """A matrix by lanes: what each has, doubled and packed again, and the same as numbers in the order of lanes."""
+    make = Maker(f"matrix_unpack {shape[0]}x{shape[1]} {element}", 32)
+    b, matrix = make.b, DataType.matrix(*shape, element, "acc")
+    held = shape[0] * shape[1] // 32
+    b.buffer("x", I8, shape, "read", 0)
+    b.buffer("twice", element, shape, "write", 1)
+    b.buffer("lanes", element, (32, held), "write", 2)
+    x = b.matrix_load("x", (0, 0), DataType.matrix(*shape, I8, "acc"))
+    x = b.cast(x, DataType.matrix(*shape, I32 if element is I32 else F32, "acc"))
+    lanes = b.matrix_unpack(x if x.type is matrix else b.cast(x, matrix))
+    elements = [b.extract(lanes, k) for k in range(held)]
+    for k, each in enumerate(elements):
+        b.store(each, "lanes", (b.lane_id(), k))
+    b.matrix_store(
+        b.matrix_pack(b.vector(*(b.add(each, each) for each in elements)), matrix), "twice", (0, 0)
+    )
+    return make.finish()
 
 
 def _product(rows: int, depth: int, columns: int, element: DataType, left: str, right: str) -> OpProgram:

@@ -170,6 +170,10 @@ class _Expansion(Walker):
                 a, b, _ = (self.matrices[value] for value in op.operands)
                 op.attrs = {"shape": (*a.shape, b.shape[1]), "element": a.element}
                 block.ops.append(op)
+            elif op.name == "matrix_unpack":
+                self.replace(op.results, [self.in_order(op, op.operands[0])])
+            elif op.name == "matrix_pack":
+                self.become(op, self.in_order(op, op.operands[0]))
             elif any(self.layout.held(t).element is not t.stored for t in types):
                 self.become(op, self.elementwise(op))
             else:
@@ -201,6 +205,13 @@ class _Expansion(Walker):
         operands = tuple(map(self.elements, op.operands))
         result = self.b.emit(op.definition, operands, (plain,), op.attrs).result
         return self.held(result, dtype)
+
+    def in_order(self, op: Op, value: Value) -> Value:
+        """The same elements of a lane in the order of the language, or back: that of MMA; else the op is left to the target."""
+        if self.layout is MMA:
+            return self.b.bitcast(value, value.type)
+        dtype = self.matrices[op.result if op.name == "matrix_pack" else value]
+        return self.b.emit(op.definition, (value,), (value.type,), {"shape": dtype.shape}).result
 
     # --- memory
 

@@ -71,12 +71,15 @@ class _RowMajor:
         self.proofs = BoundsProofs(program, proves=bounds != "none")
         self.whole = {op: index for op in program.walk() if (index := self.taken_apart(op)) is not None}
         """Common index of accesses whose indices are parts of one index."""
+        self.checked: list[dict[tuple[Value, str, int], int]] = []
+        """How many elements from an index on were found in bounds of a buffer along a dimension, in each block around."""
         self.ops: list[Op] = []
         self.op: Op = Op(OPS["yield"])
 
     def block(self, block: Block) -> None:
         outer = self.ops
         self.ops = []
+        self.checked.append({})
         for op in block.ops:
             for inner in op.regions:
                 self.block(inner)
@@ -87,6 +90,7 @@ class _RowMajor:
                 self.length(op, buffer)
             else:
                 self.access(op, buffer)
+        self.checked.pop()
         block.ops, self.ops = self.ops, outer
 
     # --- indices that are parts of one
@@ -206,7 +210,11 @@ class _RowMajor:
         return self.cast(index, DataType.U64 if bits > 32 else _U32)
 
     def check(self, op: Op, buffer: Buffer, dimension: int, width: int) -> None:
-        """Trap where the last of `width` elements from an index on is out of bounds."""
+        """Trap where the last of `width` elements from an index on is out of bounds, unless an access before would have trapped."""
+        place = op.indices[dimension], buffer.name, dimension
+        if any(known.get(place, 0) >= width for known in self.checked):
+            return
+        self.checked[-1][place] = width
         last = self.unsigned(op.indices[dimension])
         if width > 1:
             last = self.emit("add_sat", (last, self.constant(width - 1, last.type)), last.type)
@@ -242,10 +250,17 @@ class _RowMajor:
         """The number of the element in row-major order; all indices are in bounds."""
         count = buffer.count
         dtype = _I32 if count is not None and count <= MAX_NARROW else _I64
-        *_, last = indices
-        base, ahead = self.proofs.bases.get(self.op, (last, 0)) if last is self.op.indices[-1] else (last, 0)
+        bases, ahead, stride = self.proofs.bases.get(self.op, {}), 0, 1
+        for dimension in range(-1, -len(indices) - 1, -1):
+            base, distance = bases.get(dimension, (None, 0))
+            if base is not None and indices[dimension] is self.op.indices[dimension]:
+                indices[dimension] = base
+                ahead += distance * stride
+            stride *= buffer.shape[dimension] or 0
+            if not stride:
+                break
         total = self.index(indices[0], dtype)
-        for dimension, index in enumerate([*indices[1:-1], base], 1):
+        for dimension, index in enumerate(indices[1:], 1):
             row = self.emit("mul", (total, self.extent(buffer, dimension, dtype)), dtype)
             total = self.emit("add", (row, self.index(index, dtype)), dtype)
         # accesses from one base differ in a constant of the instruction only

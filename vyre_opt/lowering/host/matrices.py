@@ -103,6 +103,53 @@ def _if_active(emitter: SubgroupEmitter, make: Callable[[], list[str]], kind: st
     return [w.phi(kind, [(value, last), ("zeroinitializer", before)]) for value in values]
 
 
+# --- elements of lanes
+
+
+def unpack(emitter: SubgroupEmitter, op: Op) -> None:
+    """By way of memory, from which 8 neighbours of 8 rows are read at a time: two elements of each lane."""
+    builder, kind = emitter.builder, carrier(op.operands[0].type.element)
+    place, elements = _in_memory(emitter, op.operands[0], kind), list[str]()
+    for pieces in _blocks(op):
+        addresses = [builder.w.emit(f"getelementptr {kind}, ptr {place}, i64 {at}") for at in pieces]
+        rows = [builder.w.emit(f"load <{PIECE} x {kind}>, ptr {address}, align 1") for address in addresses]
+        block = builder.concatenate(kind, PIECE, rows)
+        lanes = 2 * SUBGROUP_SIZE
+        elements += [builder.shuffle(kind, lanes, (block,), range(k, lanes, 2)) for k in range(2)]
+    emitter.define(op.result, elements)
+
+
+def pack(emitter: SubgroupEmitter, op: Op) -> None:
+    builder, kind = emitter.builder, carrier(op.result.type.element)
+    parts, slots = emitter.lanes(op.operands[0]), op.result.type.lanes
+    place = builder.slot(f"[{slots * SUBGROUP_SIZE} x {kind}]")
+    for number, pieces in enumerate(_blocks(op)):
+        pair = parts[2 * number], parts[2 * number + 1]
+        order = [lane + SUBGROUP_SIZE * k for lane in range(SUBGROUP_SIZE) for k in range(2)]
+        block = builder.shuffle(kind, SUBGROUP_SIZE, pair, order)
+        for row, at in enumerate(pieces):
+            piece = builder.shuffle(kind, 2 * SUBGROUP_SIZE, (block,), range(row * PIECE, (row + 1) * PIECE))
+            address = builder.w.emit(f"getelementptr {kind}, ptr {place}, i64 {at}")
+            builder.w.line(f"store <{PIECE} x {kind}> {piece}, ptr {address}, align 1")
+    wide = WIDE.of(kind)
+    addresses = [_slot_address(builder, place, kind, slot) for slot in range(slots)]
+    emitter.define(
+        op.result, [builder.w.emit(f"load {wide}, ptr {address}, align 1") for address in addresses]
+    )
+
+
+PIECE = 8  # neighbours of a row that four lanes have
+
+
+def _blocks(op: Op) -> Iterator[list[int]]:
+    """The elements of a matrix where the 8 rows of a block of 8 columns begin, in the order of the elements that a lane has."""
+    rows, columns = op.attrs["shape"]
+    for strip in range(0, rows, 2 * PIECE):
+        for column in range(0, columns, PIECE):
+            for half in (strip, strip + PIECE):
+                yield [(half + row) * columns + column for row in range(PIECE)]
+
+
 # --- products
 
 
@@ -213,4 +260,10 @@ def _text(name: str, rows: int, depth: int, columns: int, kind: str, at_once: in
     return "\n".join(lines)
 
 
-MATRIX_OPS = {"matrix_load": load, "matrix_store": store, "matrix_mul_add": mul_add}
+MATRIX_OPS = {
+    "matrix_load": load,
+    "matrix_store": store,
+    "matrix_mul_add": mul_add,
+    "matrix_unpack": unpack,
+    "matrix_pack": pack,
+}

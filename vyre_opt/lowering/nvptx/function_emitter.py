@@ -76,7 +76,7 @@ class KernelContext:
     symbol: str
     proven: Container[Op]
     aggregated: Container[Op]
-    bases: Mapping[Op, tuple[Value, int]]
+    bases: Mapping[Op, Mapping[int, tuple[Value, int]]]
     alignment: Alignment
     forms: ValueForms
     may_fault: bool
@@ -103,6 +103,8 @@ class FunctionEmitter:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
+        self.chains: dict[Value, Any] = {}
+        """Products that are not written yet, by the first of their sums; see wgmma.py."""
         self.faults: list[tuple[str, str, str, str, str, tuple[str, ...], Location | None]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""

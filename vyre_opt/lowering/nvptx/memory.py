@@ -65,7 +65,7 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> T
     offset = 0
     if op in context.bases:
         # accesses from one base differ in a constant of the instruction only
-        base, offset = context.bases[op]
+        base, offset = context.bases[op][-1]
         index = conversions.to_word(emitter.w, base.type, emitter.scalar(base))
     return _in_row(emitter, buffer, index, offset) if buffer.row else ThreadAccess(buffer, index, offset)
 

@@ -43,7 +43,7 @@ def owned_row(
             return 0
         column = column_in_row(index, row, width)
         # an access is `ahead` of a base that it shares with others
-        _, ahead = proofs.bases.get(op, (None, 0))
+        _, ahead = proofs.bases.get(op, {}).get(-1, (None, 0))
         if column is None or column.range()[0] < ahead:
             return 0
         if op.name == "load" and not _is_own(program, index - column, row, workgroups):

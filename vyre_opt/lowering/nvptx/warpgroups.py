@@ -62,6 +62,9 @@ STEP = 16  # of the depth, of an instruction
 ROWS = 16  # of a subgroup, of an instruction
 MOST_COLUMNS = 256
 
+NEGATIVE_ZERO = 1 << 31
+"""Bits of -0.0."""
+
 _U32 = DataType.U32
 
 
@@ -339,7 +342,9 @@ class _WarpgroupRewrite:
                 self.multiply(products, pending, out)
                 continue
             if pending.sums and _is_barrier(op) and not pending.has_passed:
-                pending.has_passed = self.facts.may_pass(pending.factors, block, number)
+                pending.has_passed = self.go_round(pending, loop) and self.facts.may_pass(
+                    pending.factors, block, number
+                )
                 pending = self.wait(pending, out, int(pending.has_passed))
             elif pending.sums and op.name == "yield" and (places := self.carried_sums(pending, op, loop)):
                 substitute(op, self.replaced)
@@ -363,7 +368,14 @@ class _WarpgroupRewrite:
             pending.fresh.update(op.results)
         self.wait(pending, out)
         block.ops = out
+        _mark_followed(out)
         return carried
+
+    def go_round(self, pending: _PendingProducts, loop: Op | None) -> bool:
+        """Whether pending sums add to what a loop carries: others would be copied to where the next round finds them."""
+        return loop is not None and all(
+            pending.origins[total] in loop.regions[0].args for total in pending.sums
+        )
 
     def carried_sums(self, pending: _PendingProducts, end: Op, loop: Op | None) -> list[int]:
         """The numbers of sums that a loop hands on to its next round before they are done; none unless all that are pending only go
@@ -426,6 +438,8 @@ class _WarpgroupRewrite:
             "rows": self.tiles[factor.attrs["buffer"]].shape[-2],
             "fence": not is_fenced,
         }
+        if all(map(_is_zero, totals)):
+            attrs["is_first"] = True
         offset = self.element_offset(factor, out)
         loaded = left.owner
         if isinstance(loaded, Op) and loaded.attrs.get("buffer") in self.tiles:
@@ -491,6 +505,11 @@ class _WarpgroupRewrite:
         b.loc = op.loc
         with b.at(Block()) as block:
             *outer, row, column = (b.cast(index, _U32) for index in op.indices)
+            base, down = self.facts.proofs.bases.get(op, {}).get(-2, (row, 0))
+            if down % ATOM_ROWS == 0:  # pieces of such rows are in the same order
+                row = b.cast(base, _U32)
+            else:
+                down = 0
             subgroup = _subgroup_of_row(op.indices[-2]) if op.results and op.result.type.use == "a" else None
             if subgroup is not None:  # where the rows of its warpgroup begin
                 row = b.sub(row, b.mul(b.and_(subgroup, WARPGROUP // SUBGROUP_SIZE - 1), ROWS))
@@ -504,6 +523,8 @@ class _WarpgroupRewrite:
             for number, index in enumerate(outer):
                 size = prod(extent or 0 for extent in shape[number + 1 :])
                 offset = b.add(offset, b.mul(index, size))
+            if down:
+                offset = b.add(offset, down * PANEL)
         out += block.ops
         return offset
 
@@ -522,6 +543,28 @@ def _subgroup_of_row(row: Value) -> Value | None:
         if is_number and constant_value(factor) == (ROWS if op.name == "mul" else _log2(ROWS))
         else None
     )
+
+
+def _is_zero(value: Value) -> bool:
+    op = value.owner
+    return isinstance(op, Op) and op.name == "const" and op.attrs["value"] in (0, NEGATIVE_ZERO)
+
+
+def _mark_followed(ops: Sequence[Op]) -> None:
+    """Mark the products whose sums the next product of a block takes, or a wait for all that is begun."""
+    before: Op | None = None
+    for op in ops:
+        is_product = op.definition is WARPGROUP_MUL_ADD
+        if before is not None and (
+            is_product or (op.definition is WARPGROUP_WAIT and not op.attrs["pending"])
+        ):
+            taken = op.operands[2:] if is_product else op.operands[: len(op.results)]
+            if taken == before.results:
+                before.attrs["is_followed"] = True
+        if is_product:
+            before = op
+        elif not op.definition.is_pure:
+            before = None
 
 
 def _is_barrier(op: Op) -> bool:

@@ -13,6 +13,7 @@ LLVM has no intrinsic for it.  What is computed with sums stays behind the wait,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
 from ...ir.program import Op, Value
@@ -29,35 +30,81 @@ SWIZZLED = 1 << 62
 SIZE = 2  # bytes of an element
 
 
+@dataclass
+class _Chain:
+    """Products that are written as one piece of PTX, so that ptxas finds them beside each other: what it puts between, copies of sums,
+    would make them wait for one another.
+
+    `sums`: in registers of a lane, of which `is_first` says that they begin at 0; `texts`: instructions, where $0 and on are these sums, and after
+    them `args`.
+    """
+
+    sums: list[str]
+    is_first: bool = False
+    texts: list[str] = field(default_factory=list)
+    constraints: str = ""
+    args: list[tuple[str, str]] = field(default_factory=list)
+
+    def place(self, kind: str, value: str) -> str:
+        """The name of an argument in the text."""
+        self.args.append((kind, value))
+        self.constraints += "l" if kind == "i64" else "r"
+        return f"${len(self.sums) + len(self.args) - 1}"
+
+    def issue(self, emitter: FunctionEmitter) -> list[str]:
+        """Write the products; returns the sums after them."""
+        count, inputs = len(self.sums), [] if self.is_first else [("float", value) for value in self.sums]
+        constraints = [*["=f"] * count, *self.constraints, *(str(k) for k in range(len(inputs)))]
+        kind = f"{{ {', '.join(['float'] * count)} }}"
+        results = inline_ptx(
+            emitter, " ".join(self.texts), ",".join(constraints), [*self.args, *inputs], kind
+        )
+        return [emitter.w.emit(f"extractvalue {kind} {results}, {k}") for k in range(count)]
+
+
 def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
     (rows, depth, columns), element = op.attrs["shape"], _NAMES[op.attrs["element"]]
-    totals, left_tile = [list(emitter.get(total)) for total in op.operands[2:]], op.attrs.get("left_tile")
+    totals, left_tile = op.operands[2:], op.attrs.get("left_tile")
+    chain = emitter.chains.pop(totals[0], None)
+    is_first = bool(op.attrs.get("is_first"))
+    if chain is None:
+        chain = _Chain([part for total in totals for part in emitter.get(total)], is_first)
     if op.attrs["fence"]:
-        inline_ptx(emitter, "wgmma.fence.sync.aligned;", "", [])
-    held, steps = columns // 2 // len(totals), depth // STEP  # sums of a lane in 16 rows
+        chain.texts.append("wgmma.fence.sync.aligned;")
+    held, steps, by_rows = columns // 2 // len(totals), depth // STEP, int(op.attrs["is_deep_by_rows"])
     factors = _descriptors(emitter, op, steps)
     if left_tile is None:
         left = emitter.get(op.operands[0])
     else:
         first = _descriptor(emitter, left_tile, op.operands[0], 1)
         lefts = _steps(emitter, first, STEP * SIZE, steps)
+    shape, size = f"m64n{columns}k16.f32.{element}.{element}", len(chain.sums) // len(totals)
     for strip in range(rows // 16):
-        own = slice(strip * held, (strip + 1) * held)
-        sums = [each for total in totals for each in total[own]]
+        own = [total * size + strip * held + k for total in range(len(totals)) for k in range(held)]
+        registers = ", ".join(f"${k}" for k in own)
         for step, factor in enumerate(factors):
-            words = left[4 * (strip * steps + step) :][:4] if left_tile is None else [lefts[step]]
-            sums = _multiply(
-                emitter,
-                f"m64n{columns}k16.f32.{element}.{element}",
-                sums,
-                words,
-                factor,
-                op.attrs["is_deep_by_rows"],
+            if left_tile is None:
+                words = left[4 * (strip * steps + step) :][:4]
+                place, orders = f"{{{', '.join(chain.place('i32', word) for word in words)}}}", f"{by_rows}"
+            else:
+                place, orders = chain.place("i64", lefts[step]), f"0, {by_rows}"
+            right = chain.place("i64", factor)
+            adds = "ne" if is_first and step == 0 else "eq"
+            chain.texts.append(
+                f"{{ .reg .pred adds; setp.{adds}.u32 adds, 0, 0; "
+                f"wgmma.mma_async.sync.aligned.{shape} {{{registers}}}, {place}, {right}, adds, 1, 1, {orders}; }}"
             )
-        for number, total in enumerate(totals):
-            total[own] = sums[number * held : (number + 1) * held]
-    for result, total in zip(op.results, totals, strict=True):
-        emitter.values[result] = tuple(total)
+    if op.attrs.get("is_followed"):
+        emitter.chains[op.results[0]] = chain
+        return
+    _give(emitter, op.results, chain.issue(emitter))
+
+
+def _give(emitter: FunctionEmitter, results: Sequence[Value], parts: Sequence[str]) -> None:
+    """Set results that have as many parts each."""
+    count = len(parts) // len(results)
+    for number, result in enumerate(results):
+        emitter.values[result] = tuple(parts[number * count : (number + 1) * count])
 
 
 def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
@@ -84,60 +131,21 @@ def _steps(emitter: FunctionEmitter, first: str, size: int, steps: int) -> list[
     return [first, *(emitter.w.emit(f"add i64 {first}, {k * size // UNIT}") for k in range(1, steps))]
 
 
-def _multiply(
-    emitter: FunctionEmitter,
-    shape: str,
-    sums: Sequence[str],
-    words: Sequence[str],
-    factor: str,
-    by_rows: bool,
-) -> list[str]:
-    """`words`: the left factor in registers, or its descriptor."""
-    count, held = len(sums), len(words)
-    registers = ", ".join(f"${k}" for k in range(count))
-    is_descriptor = held == 1
-    left = f"${count}" if is_descriptor else f"{{{', '.join(f'${count + k}' for k in range(held))}}}"
-    orders = f"0, {int(by_rows)}" if is_descriptor else f"{int(by_rows)}"
-    text = (
-        "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "
-        f"wgmma.mma_async.sync.aligned.{shape} {{{registers}}}, {left}, ${count + held}, adds, 1, 1, {orders}; }}"
-    )
-    kind = "i64" if is_descriptor else "i32"
-    constraints = "ll" if is_descriptor else "rrrrl"
-    return _in_place(emitter, text, sums, constraints, [*((kind, word) for word in words), ("i64", factor)])
-
-
 def _wait(emitter: FunctionEmitter, op: Op) -> None:
     count = len(op.results)
-    sums, lefts = (
-        [part for value in some for part in emitter.get(value)]
-        for some in (op.operands[:count], op.operands[count:])
+    chain = emitter.chains.pop(op.operands[0], None)
+    if chain is None:
+        chain = _Chain([part for value in op.operands[:count] for part in emitter.get(value)])
+    chain.texts.append(
+        f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {op.attrs['pending']};"
     )
-    text = f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {op.attrs['pending']};"
-    done = _in_place(emitter, text, sums, "r" * len(lefts), [("i32", word) for word in lefts])
-    for operand, result in zip(op.operands, op.results, strict=False):
-        count = len(emitter.get(operand))
-        emitter.values[result], done = tuple(done[:count]), done[count:]
+    for word in (part for value in op.operands[count:] for part in emitter.get(value)):
+        chain.place("i32", word)
+    _give(emitter, op.results, chain.issue(emitter))
 
 
 def _proxy_fence(emitter: FunctionEmitter, op: Op) -> None:
     inline_ptx(emitter, FENCE_OF_PROXIES, "", [])
-
-
-def _in_place(
-    emitter: FunctionEmitter,
-    text: str,
-    sums: Sequence[str],
-    inputs: Sequence[str] = (),
-    args: Sequence[tuple[str, str]] = (),
-) -> list[str]:
-    """PTX that changes `sums`, $0 and on, and reads `args`, which follow, by the constraints `inputs`; returns the sums
-    after it."""
-    constraints = [*("=f" for _ in sums), *inputs, *(str(k) for k in range(len(sums)))]
-    kind = f"{{ {', '.join(['float'] * len(sums))} }}"
-    values = [*args, *(("float", value) for value in sums)]
-    results = inline_ptx(emitter, text, ",".join(constraints), values, kind)
-    return [emitter.w.emit(f"extractvalue {kind} {results}, {k}") for k in range(len(sums))]
 
 
 WARPGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {

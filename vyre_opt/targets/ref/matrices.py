@@ -59,6 +59,35 @@ def mul_add(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(slots)
 
 
+def unpack(machine: Machine, frame: Frame, op: Op) -> None:
+    table, dtype = SubgroupTable(machine, frame, op), op.operands[0].type
+    matrices = _whole(table, frame.spread(frame.get(op.operands[0])), dtype)
+    rows, columns = _places(dtype.shape)
+    frame.values[op.results[0]] = table.take(matrices[:, rows, columns])
+
+
+def pack(machine: Machine, frame: Frame, op: Op) -> None:
+    table, dtype = SubgroupTable(machine, frame, op), op.results[0].type
+    given = table.arrange(frame.spread(frame.get(op.operands[0])))
+    matrices = np.zeros((len(given), *dtype.shape), given.dtype)
+    rows, columns = _places(dtype.shape)
+    matrices[:, rows, columns] = given
+    frame.values[op.results[0]] = table.take(
+        matrices.reshape(len(given), -1, SUBGROUP_SIZE).transpose(0, 2, 1)
+    )
+
+
+def _places(shape: tuple[int, int]) -> tuple[Array, Array]:
+    """The row and the column of each element that a lane gets, (lanes, elements): of blocks of 16 rows, in these of blocks of 8 columns,
+    2 neighbours of the upper 8 rows and 2 of the lower ones; a row of 8 belongs to 4 lanes."""
+    rows, columns = shape
+    strip, part, half, neighbour = (
+        axis.ravel() for axis in np.mgrid[0 : rows // 16, 0 : columns // 8, 0:2, 0:2]
+    )
+    lane = np.arange(SUBGROUP_SIZE)[:, None]
+    return 16 * strip + 8 * half + lane // 4, 8 * part + neighbour + lane % 4 * 2
+
+
 def round_tf32(values: Array) -> Array:
     """f32 to the nearest number with 10 bits of fraction; of two, the one away from 0."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)

@@ -47,6 +47,8 @@ _BY_NAME: dict[str, Handler] = {
     "matrix_load": matrices.load,
     "matrix_store": matrices.store,
     "matrix_mul_add": matrices.mul_add,
+    "matrix_unpack": matrices.unpack,
+    "matrix_pack": matrices.pack,
     "slice_load": slices.load,
     "slice_gather": slices.gather,
     "slice_store": slices.store,
