@@ -44,7 +44,7 @@ class Expression:
         """Whether it has no atoms, so that `re` goes through all data."""
         return not self.facts.longest_atom
 
-    @property
+    @cached_property
     def span(self) -> int | None:
         """The bytes that a match and what it looks at take from its start on, or None for any number."""
         facts = self.facts

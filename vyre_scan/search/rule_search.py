@@ -5,7 +5,7 @@
     starts         |    |----------|             where a match with that atom may begin
     `re`           |==>                 |==>     tries these, and the next match begins behind the last one
 
-A match depends on no more than its bytes and those that anchors and lookaround see, so `re` is shown these alone: between the
+Starts that are near each other are tried at once.  A match depends on no more than its bytes and those that anchors and lookaround see, so `re` is shown these alone: between the
 places that it tries, all of the data is passed over.  Where matches have any length, a byte that no match has ends what is
 looked at.
 """
@@ -26,8 +26,10 @@ __all__ = ["EVERYTHING", "ByteSource", "Columns", "RuleSearch", "WholeData"]
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]
 
-FEW_STARTS = 8
-"""Starts of an atom that are tried one by one."""
+FEW_STARTS, MOST_IN_VAIN = 8, 4
+"""Starts that are tried one by one, and bytes for each start that may be looked at behind the last one."""
+MOST_GAP = 16
+"""Bytes between places where a match may begin, which are tried with them."""
 FIRST_LOOK = 256
 """Bytes in which a byte that no match has is looked for at first."""
 EVERYTHING = 1 << 62
@@ -75,9 +77,10 @@ class _ExpressionSearch:
         if expression.is_direct:
             self._go_through(source, last, total, is_end)
         elif len(self.lasts) and int(self.firsts.min()) <= last:
-            order = np.lexsort((self.lasts, self.firsts))
+            order = np.argsort(self.lasts, kind="stable")
             firsts, lasts = self.firsts[order], self.lasts[order]
-            self._try(source, np.maximum(firsts, self.next_start), np.minimum(lasts, last), total, is_end)
+            ready = firsts <= last
+            self._try(source, firsts[ready], np.minimum(lasts[ready], last), total, is_end)
             waits = lasts > last
             self.firsts, self.lasts = np.maximum(firsts[waits], last + 1), lasts[waits]
         self.settled = max(0, last + 1)
@@ -104,12 +107,13 @@ class _ExpressionSearch:
         sees_back = self.expression.is_direct or facts.most_before is None
         if sees_back or len(self.lasts):
             least = max(self.needs_from, last)
-            last = max(last, self._separator_before(source, total - (facts.ahead or 0), least))
+            last = max(
+                last, self._last_of(self.expression.separators, source, total - (facts.ahead or 0), least)
+            )
         return last
 
-    def _separator_before(self, source: ByteSource, end: int, least: int) -> int:
-        """The last place from `least` on and before `end` of a byte that no match has; -1 for none."""
-        table = self.expression.separators
+    def _last_of(self, table: bytes | None, source: ByteSource, end: int, least: int) -> int:
+        """The last place from `least` on and before `end` of a byte of which a table has 1; -1 for none."""
         look = FIRST_LOOK
         while table is not None and end > least:
             first = max(least, end - look)
@@ -121,7 +125,7 @@ class _ExpressionSearch:
         return -1
 
     def _separator_from(self, source: ByteSource, first: int, total: int) -> int:
-        """The first such place from `first` on; `total` for none."""
+        """The first place from `first` on of a byte that no match has; `total` for none."""
         table = self.expression.separators
         look = FIRST_LOOK
         while table is not None and first < total:
@@ -132,18 +136,6 @@ class _ExpressionSearch:
                 return first + at
             first, look = end, 4 * look
         return total
-
-    def _tightened(self, source: ByteSource, firsts: Array, lasts: Array) -> Array:
-        """The first places where matches may begin, behind all bytes that they have not before their atoms."""
-        table, least = self.expression.not_before, self.expression.facts.least_before
-        if 1 not in table:
-            return firsts
-        tightened = []
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-            data, base = source.bytes_of(first, last + least)
-            before = data[first - base : last + least - base].tobytes()
-            tightened.append(first + before.translate(table).rfind(1) + 1)
-        return np.array(tightened, np.int64)
 
     # --- ways through the data
 
@@ -158,69 +150,38 @@ class _ExpressionSearch:
         self.next_start = max(self.next_start, last + 1)
 
     def _try(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
-        """Look for matches that begin in ranges, in their order."""
-        facts = self.expression.facts
-        is_range = firsts <= lasts
-        firsts, lasts = firsts[is_range], lasts[is_range]
-        if not len(firsts):
-            return
-        if facts.most_before is None:
-            self._try_segments(source, lasts, total, is_end)
-            return
-        if facts.most_before > facts.least_before:
-            firsts = self._tightened(source, firsts, lasts)
-        if facts.longest is None or facts.most_before - facts.least_before < FEW_STARTS:
-            self._try_each(source, firsts, lasts, total, is_end)
-        else:
-            self._try_groups(source, firsts, lasts, total, is_end)
+        """Look for matches that begin in ranges, given by ascending last places: where these are near each other, at once."""
+        begins = np.append(0, np.flatnonzero(np.diff(lasts) > MOST_GAP) + 1)
+        regions = np.minimum.reduceat(firsts, begins), lasts[begins], np.maximum.reduceat(lasts, begins)
+        table, facts = self.expression.not_before, self.expression.facts
+        for first, atom, last in zip(*(places.tolist() for places in regions), strict=True):
+            begin = max(first, self.next_start)
+            if begin < atom:  # behind all bytes that no match has before its atom
+                begin = max(begin, self._last_of(table, source, atom + facts.least_before, begin) + 1)
+            if begin <= last:
+                self._search(source, begin, last, total, is_end)
 
-    def _try_each(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
-        span, behind, match_at = (
-            self.expression.span,
-            self.expression.facts.behind,
-            self.expression.pattern.match,
-        )
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-            while (start := max(first, self.next_start)) <= last:
-                end = total if span is None else min(total, start + span)
-                data, base = source.bytes_of(max(0, start - behind), end)
-                match = match_at(data.data, start - base, end - base)
-                self.next_start = start + 1
-                if match is not None:
-                    self._add(match, base, total, is_end)
-
-    def _try_groups(self, source: ByteSource, firsts: Array, lasts: Array, total: int, is_end: bool) -> None:
-        """Try the rules that see the same bytes together: these are gone through once."""
-        span = self.expression.span or total
-        ends = np.maximum.accumulate(lasts) + span
-        begins = np.append(0, np.flatnonzero(firsts[1:] > ends[:-1]) + 1)
-        for begin, last in zip(
-            firsts[begins].tolist(), np.maximum.reduceat(lasts, begins).tolist(), strict=True
-        ):
-            self._search(source, max(begin, self.next_start), last, min(total, last + span), total, is_end)
-
-    def _try_segments(self, source: ByteSource, lasts: Array, total: int, is_end: bool) -> None:
-        """Try the segments between bytes that no match has."""
-        facts = self.expression.facts
-        for last in np.unique(lasts).tolist():
-            if last < self.next_start:
-                continue
-            begin = max(self.next_start, self._separator_before(source, last, self.next_start) + 1)
-            end = self._separator_from(source, last, total)
-            seen = total if facts.ahead is None else min(total, end + 1 + facts.ahead)
-            self._search(source, begin, end, seen, total, is_end)
-            self.next_start = max(self.next_start, last + 1)
-
-    def _search(self, source: ByteSource, begin: int, last: int, end: int, total: int, is_end: bool) -> None:
-        """The matches that begin from `begin` up to `last`, by the bytes up to `end`."""
-        data, base = source.bytes_of(max(0, begin - self.expression.facts.behind), end)
-        search = self.expression.pattern.search
+    def _search(self, source: ByteSource, begin: int, last: int, total: int, is_end: bool) -> None:
+        """The matches that begin from `begin` up to `last`."""
+        facts, span, pattern = self.expression.facts, self.expression.span, self.expression.pattern
+        starts, end = last - begin + 1, total
+        if span is not None:
+            end = min(total, last + span)
+        elif starts >= FEW_STARTS and facts.ahead is not None:
+            end = min(total, self._separator_from(source, last, total) + 1 + facts.ahead)
+        data, base = source.bytes_of(max(0, begin - facts.behind), end)
+        # `search` goes on behind `last`, in vain
+        goes_on = end - last <= MOST_IN_VAIN * starts
+        find = pattern.search if goes_on else pattern.match
         while begin <= last:
-            match = search(data.data, begin - base, end - base)
-            if match is None or match.start() + base > last:
+            match = find(data.data, begin - base, end - base)
+            if match is not None and match.start() + base <= last:
+                self._add(match, base, total, is_end)
+                begin = self.next_start
+            elif goes_on:
                 break
-            self._add(match, base, total, is_end)
-            begin = self.next_start
+            else:
+                begin += 1
         self.next_start = max(self.next_start, last + 1)
 
     def _add(self, match: re.Match[bytes], base: int, total: int, is_end: bool) -> None:
