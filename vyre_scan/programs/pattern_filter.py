@@ -85,7 +85,7 @@ class CandidateWalk:
         self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
         self.piece = b.workgroup_id("x")
         self.begin = b.load(begins, self.piece)
-        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 4), 1))
+        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 2), 1))
 
     def until_idle(self, start: Value, through: Value) -> Value:
         """Walk from state 0 until the walk is there again behind `through`; return the position behind the last byte."""

@@ -7,10 +7,10 @@ others' steps are made.  All pieces of a launch have the same length, and begin 
     @columns      u32[256]  the column of each byte in a row of the table
     @transitions  u32[?]    the cell where the row of the next state begins, at that of this one + column
     @begins       u32[n]    the position of the first byte of each piece
-    @reports      u32[4n]   of each piece the positions of the first byte whose hits are reported and behind the last one, and
-                            the slots of @hits for the first of its hits and behind the last; others are only counted
+    @reports      u32[2n]   of each piece the positions of the first byte whose hits are reported and behind the last one
     @counts       u32[n]    the hits of each piece, added to what is there
-    @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions
+    @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions, from
+                            the index on that is the position of its first byte whose hits are reported
 
 `first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row.  `words`: a quarter of the
 bytes of a piece.
@@ -103,12 +103,11 @@ class HitReport:
     def add(self, piece: Value, position: Value, state: Value) -> None:
         """Report that the automaton is in an accepting state after the byte at `position`."""
         b = self.b
-        bounds = b.load(self.reports, b.mul(piece, 4), 4)
-        begin, end, first, behind = (b.extract(bounds, k) for k in range(4))
+        bounds = b.load(self.reports, b.mul(piece, 2), 2)
+        begin, end = b.extract(bounds, 0), b.extract(bounds, 1)
         with b.if_(b.and_(b.ge(position, begin), b.lt(position, end))):
             count = b.load(self.counts, piece)
-            slot = b.add(first, count)
-            with b.if_(b.lt(slot, behind)):
-                number = b.div(b.sub(state, self.first_accepting), self.classes)
-                b.store(b.or_(b.shl(b.cast(position, U64), 32), b.cast(number, U64)), self.hits, slot)
+            number = b.div(b.sub(state, self.first_accepting), self.classes)
+            hit = b.or_(b.shl(b.cast(position, U64), 32), b.cast(number, U64))
+            b.store(hit, self.hits, b.add(begin, count))
             b.store(b.add(count, 1), self.counts, piece)

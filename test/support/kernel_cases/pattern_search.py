@@ -47,8 +47,7 @@ def pattern_search_cases() -> Iterator[KernelCase]:
                 what = f"{size} bytes in pieces of {piece}, the shortest literal of {min(map(len, literals))}"
                 yield KernelCase("pattern_grams", what, _grams(size, piece, literals))
     for words in (1, 5, 200):
-        for room in (0, 1, 1000):
-            yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
+        yield KernelCase("pattern_walk", f"{words} words", _walk(words))
 
 
 # --- decoding
@@ -107,19 +106,14 @@ def _each_byte(program: Program, alphabet: bytes) -> Callable[[], Use]:
 # --- searching
 
 
-def _reports(shown: Sequence[int], until: Sequence[int], room: int) -> Array:
-    slots = np.arange(len(shown)) * room
-    return (
-        np.stack([np.array(shown), np.array(until), slots, slots + room], axis=1)
-        .astype(np.uint32)
-        .reshape(-1)
-    )
+def _reports(shown: Sequence[int], until: Sequence[int]) -> Array:
+    return np.stack([np.array(shown), np.array(until)], axis=1).astype(np.uint32).reshape(-1)
 
 
-def _found(counts: Array, hits: Array, room: int, automaton: Automaton) -> Array:
+def _found(counts: Array, hits: Array, shown: Sequence[int], automaton: Automaton) -> Array:
     """place << 32 | pattern, of all matches, sorted."""
-    kept = [hits[piece * room :][: min(count, room)] for piece, count in enumerate(counts.tolist())]
-    _, ends, patterns = automaton.matches(np.concatenate(kept))
+    own = [hits[first : first + count] for first, count in zip(shown, counts.tolist(), strict=True)]
+    _, ends, patterns = automaton.matches(np.concatenate(own))
     return np.sort(ends - np.uint64(1) << np.uint64(32) | patterns)
 
 
@@ -174,13 +168,13 @@ def _by_candidates(
     begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
     until = [min(first + piece, len(text)) for first in shown]
     count = len(shown)
-    outputs = [np.zeros(count, np.uint32), np.zeros(count * piece, np.uint64)]
+    outputs = [np.zeros(count, np.uint32), np.zeros(len(text), np.uint64)]
     inputs = [
         text,
         automaton.columns,
         automaton.cells,
         begins,
-        _reports(shown, until, piece),
+        _reports(shown, until),
         *outputs,
         table,
         np.zeros(count, np.uint32),
@@ -188,14 +182,13 @@ def _by_candidates(
     expected = np.array([place << 32 | number for place, number in occurrences(text, literals)], np.uint64)
 
     def read(found: Sequence[Array]) -> Array:
-        return _found(found[0], found[1], piece, automaton)
+        return _found(found[0], found[1], shown, automaton)
 
     return Use(program, inputs, count, np.sort(expected), read=read, params=automaton.params | params)
 
 
-def _walk(words: int, room: int) -> Callable[[], Use]:
-    """Pieces one after the other, each from state 0 on, and one that reports nothing: counts, and the first hits
-    of each."""
+def _walk(words: int) -> Callable[[], Use]:
+    """Pieces one after the other, each from state 0 on, and one that reports nothing: counts, and hits."""
 
     def make() -> Use:
         size = 4 * words
@@ -204,7 +197,7 @@ def _walk(words: int, room: int) -> Callable[[], Use]:
         automaton = literal_automaton(PATTERNS)
         begins = np.array([*range(0, len(text), size), 0], np.uint32)
         inside = [*range(0, len(text), size)]
-        reports = _reports([*inside, 0], [*(at + size for at in inside), 0], room)
+        reports = _reports([*inside, 0], [*(at + size for at in inside), 0])
         inputs = [
             text,
             automaton.columns,
@@ -212,19 +205,19 @@ def _walk(words: int, room: int) -> Callable[[], Use]:
             begins,
             reports,
             np.zeros(pieces + 1, np.uint32),
-            np.zeros(max(1, (pieces + 1) * room), np.uint64),
+            np.zeros(len(text), np.uint64),
         ]
         matches, counts = [], []
         for first in inside:
             own = occurrences(text[first : first + size], PATTERNS)
-            places = sorted({place for place, _ in own})
-            counts.append(len(places))
-            kept = set(places[:room])
-            matches += [(first + place) << 32 | number for place, number in own if place in kept]
+            counts.append(len({place for place, _ in own}))
+            matches += [(first + place) << 32 | number for place, number in own]
 
         def read(outputs: Sequence[Array]) -> Array:
             own_counts, hits = outputs
-            return np.concatenate([own_counts, _found(own_counts, hits, room, automaton)]).astype(np.uint64)
+            return np.concatenate([own_counts, _found(own_counts, hits, [*inside, 0], automaton)]).astype(
+                np.uint64
+            )
 
         expected = np.concatenate([[*counts, 0], np.sort(np.array(matches, np.uint64))]).astype(np.uint64)
         return Use(pattern_walk(), inputs, 2, expected, read=read, params=automaton.params | {"words": words})
