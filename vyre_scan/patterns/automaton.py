@@ -86,13 +86,17 @@ class Automaton:
 
     @cached_property
     def cells(self) -> Array:
-        """@transitions of pattern_walk, where a state is the cell at which its row begins."""
-        return np.asarray(self.transitions * np.uint32(self.num_classes)).reshape(-1)
+        """@transitions of pattern_walk: for each state the cells at which the rows of the next states begin, and its depth."""
+        cells = self.transitions * np.uint32(self.num_classes + 1)
+        return np.column_stack([cells, self.depth]).astype(np.uint32, copy=False).reshape(-1)
 
     @cached_property
     def params(self) -> dict[str, int]:
         """Parameters of each program that walks the cells."""
-        return {"classes": self.num_classes, "first_accepting": self.first_accepting * self.num_classes}
+        return {
+            "classes": self.num_classes,
+            "first_accepting": self.first_accepting * (self.num_classes + 1),
+        }
 
     def matches(self, hits: Array, base: int = 0) -> tuple[Array, Array, Array]:
         """The starts and ends, u64, and the patterns of the matches that hits show, sorted by end, then pattern.

@@ -38,6 +38,9 @@ POSITIONS, ENTRIES = 8, 64
 REACH = 64 + POSITIONS - 1
 """Bytes that a look at 64 positions needs."""
 
+MOST_REPEATED = 16
+"""Bytes of a long walk that the next one goes through again."""
+
 U8, U32 = DataType.U8, DataType.U32
 
 
@@ -48,15 +51,15 @@ def pattern_filter() -> Program:
     walk = CandidateWalk(b)
     table = b.buffer("filter", U8, POSITIONS * ENTRIES, "read", walk.binding)
     tables = [b.load(table, position * ENTRIES, ENTRIES) for position in range(POSITIONS)]
-    with b.while_([walk.begin, b.const(0)]) as loop:
+    with b.while_([walk.begin, walk.begin, b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
-        at, walks = loop.args
+        at, shown, walks = loop.args
         mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
         with b.if_(b.ne(mask, 0)) as found:
             start = b.add(at, b.cast(b.ctz(mask), U32))
-            found.yield_(walk.until_idle(start, start), b.add(walks, 1))
+            found.yield_(*walk.through(start, start, shown), b.add(walks, 1))
         with found.else_():
-            found.yield_(b.add(at, ENTRIES), walks)
+            found.yield_(b.add(at, ENTRIES), shown, walks)
         loop.yield_(*found.results)
     walk.finish(*loop.results)
     return b.finish()
@@ -87,26 +90,28 @@ class CandidateWalk:
         self.begin = b.load(begins, self.piece)
         self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 2), 1))
 
-    def until_idle(self, start: Value, through: Value) -> Value:
-        """Walk from state 0 until the walk is there again behind `through`; return the position behind the last byte."""
-        b = self.b
-        with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
-            loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[2]))
-            at, state, _ = loop.args
-            state = self._step(at, state)
-            loop.yield_(b.add(at, 1), state, b.or_(b.ne(state, 0), b.lt(at, through)))
-        return loop.results[0]
+    def through(self, start: Value, last: Value, shown: Value) -> tuple[Value, Value]:
+        """Walk from `start` while a literal that begins up to `last` may be completed, and report hits from `shown` on.
 
-    def finish(self, start: Value, walks: Value) -> None:
-        """Walk from state 0 through all remaining bytes, after `walks` walks."""
+        Gives the first position at which a literal begins that was not walked through, and the one from which on hits were
+        not reported.
+        """
         b = self.b
-        with b.for_(start, self.end, carry=[b.const(0)]) as loop:
-            loop.yield_(self._step(loop.index, loop.args[0]))
-        b.store(walks, self.walks, self.piece)
+        with b.while_([start, b.const(0), start, b.const(True, DataType.BOOL)]) as loop:
+            loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[3]))
+            at, state, _, _ = loop.args
+            state = self.table.after_byte_at(state, at)
+            with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, shown))):
+                self.report.add(self.piece, at, state)
+            depth = b.load(self.table.transitions, b.add(state, self.report.classes))
+            behind = b.add(at, 1)
+            # of long walks the next one repeats little
+            goes_on = b.or_(b.lt(at, last), b.gt(depth, b.min(b.sub(at, last), MOST_REPEATED)))
+            loop.yield_(behind, state, b.sub(behind, depth), goes_on)
+        behind, _, alive, _ = loop.results
+        return b.max(alive, b.add(last, 1)), b.max(shown, behind)
 
-    def _step(self, at: Value, state: Value) -> Value:
-        b = self.b
-        state = self.table.after_byte_at(state, at)
-        with b.if_(b.ge(state, self.report.first_accepting)):
-            self.report.add(self.piece, at, state)
-        return state
+    def finish(self, start: Value, shown: Value, walks: Value) -> None:
+        """Walk from `start` through all remaining bytes, after `walks` walks."""
+        self.through(start, self.end, shown)
+        self.b.store(walks, self.walks, self.piece)

@@ -5,14 +5,14 @@ others' steps are made.  All pieces of a launch have the same length, and begin 
 
     @data         u8[?]
     @columns      u32[256]  the column of each byte in a row of the table
-    @transitions  u32[?]    the cell where the row of the next state begins, at that of this one + column
+    @transitions  u32[?]    a row for each state: by columns the cells where the rows of the next states begin, and its depth
     @begins       u32[n]    the position of the first byte of each piece
     @reports      u32[2n]   of each piece the positions of the first byte whose hits are reported and behind the last one
     @counts       u32[n]    the hits of each piece, added to what is there
     @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions, from
                             the index on that is the position of its first byte whose hits are reported
 
-`first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row.  `words`: a quarter of the
+`first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row without the depth.  `words`: a quarter of the
 bytes of a piece.
 """
 
@@ -107,7 +107,7 @@ class HitReport:
         begin, end = b.extract(bounds, 0), b.extract(bounds, 1)
         with b.if_(b.and_(b.ge(position, begin), b.lt(position, end))):
             count = b.load(self.counts, piece)
-            number = b.div(b.sub(state, self.first_accepting), self.classes)
+            number = b.div(b.sub(state, self.first_accepting), b.add(self.classes, 1))
             hit = b.or_(b.shl(b.cast(position, U64), 32), b.cast(number, U64))
             b.store(hit, self.hits, b.add(begin, count))
             b.store(b.add(count, 1), self.counts, piece)

@@ -88,19 +88,12 @@ class GpuTables:
         stride = max(s for s in STRIDES if s == 1 or (s + GRAM - 1 <= shortest and s * count <= bits))
         prefixes, is_caseless = _prefixes(search, stride + GRAM - 1)
         fold = FOLD if is_caseless else 0
-        cells = search.num_classes + 1
-        rows = np.column_stack([search.transitions * np.uint32(cells), search.depth])
         arrays = {
-            "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold),
-            "columns": search.classes.astype(np.uint32),
-            "rows": rows.astype(np.uint32, copy=False).reshape(-1),
+            "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold, 2),
+            "columns": search.columns,
+            "rows": search.cells,
         }
-        params = {
-            "first_accepting": search.first_accepting * cells,
-            "classes": search.num_classes,
-            "fold": fold,
-        }
-        return cls(warmup, arrays, params, search.num_shown, stride, schedule)
+        return cls(warmup, arrays, search.params | {"fold": fold}, search.num_shown, stride, schedule)
 
     def program(self, encoding: Encoding | None) -> Program:
         """The program for bytes, or for text in an encoding."""

@@ -14,7 +14,7 @@ from vyre_opt.kernels import checked_decode
 from vyre_scan.patterns.automaton import Automaton
 from vyre_scan.patterns.literal_automaton import literal_automaton
 from vyre_scan.programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
-from vyre_scan.programs.pattern_grams import MULTIPLIER, pattern_grams
+from vyre_scan.programs.pattern_grams import MULTIPLIER, PREFIX_MULTIPLIER, pattern_grams
 from vyre_scan.programs.pattern_walk import CHAINS, pattern_walk
 
 from .case import Array, KernelCase, Use
@@ -133,22 +133,40 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
 
 
 def bitmap_of_grams(literals: Sequence[bytes], stride: int, width: int) -> Array:
-    """@bitmap of pattern_grams, of 2 to the power of `width` words."""
+    """@bitmap of tiled_grams, of 2 to the power of `width` words: two bits for each gram."""
     bitmap = [0] * 2**width
     for literal in literals:
         for first in range(stride):
-            product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
-            bits = f"{product:032b}"  # `width` for the word, five for each bit
+            bits = _bits_of(literal[first : first + 4], MULTIPLIER, 32)
             one, other = bits[width : width + 5], bits[width + 5 : width + 10]
             bitmap[int(bits[:width], 2)] |= 1 << int(one, 2) | 1 << int(other, 2)
     return np.array(bitmap, np.uint32)
 
 
+def _bits_of(content: bytes, multiplier: int, width: int) -> str:
+    return f"{int.from_bytes(content, 'little') * multiplier % 2**width:0{width}b}"
+
+
+def bitmaps_of_grams(literals: Sequence[bytes], stride: int, width: int) -> Array:
+    """@bitmap of pattern_grams, of twice 2 to the power of `width` words: a bit for each gram, and for each prefix."""
+    bitmap = [0] * 2 ** (width + 1)
+    for literal in literals:
+        prefix = literal[: min(8, stride + 3)]
+        hashes = [_bits_of(literal[first : first + 4], MULTIPLIER, 32) for first in range(stride)]
+        for first_word, bits in [(0, bits) for bits in hashes] + [
+            (2**width, _bits_of(prefix, PREFIX_MULTIPLIER, 64))
+        ]:
+            bitmap[first_word + int(bits[:width], 2)] |= 1 << int(bits[width : width + 5], 2)
+    return np.array(bitmap, np.uint32)
+
+
 def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use]:
     def make() -> Use:
-        stride = min(map(len, literals)) - 3
-        table = bitmap_of_grams(literals, stride, 9)
-        params = {"stride": stride, "shift": 32 - 9, "fold": 0}
+        shortest = min(map(len, literals))
+        stride = shortest - 3
+        table = bitmaps_of_grams(literals, stride, 9)
+        mask = 256 ** min(8, shortest) - 1
+        params = {"stride": stride, "shift": 32 - 14, "mask": mask, "fold": 0}
         automaton = literal_automaton(literals)
         return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)
 
