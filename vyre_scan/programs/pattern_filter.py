@@ -38,7 +38,7 @@ POSITIONS, ENTRIES = 8, 64
 REACH = 64 + POSITIONS - 1
 """Bytes that a look at 64 positions needs."""
 
-MOST_REPEATED = 16
+MOST_REPEATED = 8
 """Bytes of a long walk that the next one goes through again."""
 
 U8, U32 = DataType.U8, DataType.U32
@@ -109,7 +109,8 @@ class CandidateWalk:
             goes_on = b.or_(b.lt(at, last), b.gt(depth, b.min(b.sub(at, last), MOST_REPEATED)))
             loop.yield_(behind, state, b.sub(behind, depth), goes_on)
         behind, _, alive, _ = loop.results
-        return b.max(alive, b.add(last, 1)), b.max(shown, behind)
+        alive = b.select(b.lt(behind, self.end), b.max(alive, b.add(last, 1)), self.end)
+        return alive, b.max(shown, behind)
 
     def finish(self, start: Value, shown: Value, walks: Value) -> None:
         """Walk from `start` through all remaining bytes, after `walks` walks."""

@@ -68,6 +68,20 @@ def test_literals_that_are_filtered(seed: int) -> None:
     assert list(scanner.scan(data)) == literal_matches(literals, bytes(data))
 
 
+@pytest.mark.parametrize("shortest", [4, 5, 7, 12])
+def test_literals_that_are_under_way_again_and_again(shortest: int) -> None:
+    """Of two letters, so that walks are long, and the next one begins within what the last one went through."""
+    rng = random.Random(shortest)
+    literals = [
+        b"a" * shortest,
+        *(some_bytes(rng, rng.randrange(shortest, 40), b"aaaaaaab") for _ in range(9)),
+    ]
+    scanner = Scanner(literals, threads=1)
+    assert scanner._tables.literals.prefilter is not None
+    data = b"".join(rng.choice((b"a" * 30, b"b", b"x" * 70, *literals)) for _ in range(3000))
+    assert list(scanner.scan(data)) == literal_matches(literals, data)
+
+
 @pytest.mark.parametrize("caseless", [False, True])
 @pytest.mark.parametrize("seed", quick(range(5), keep=2))
 def test_many_literals(monkeypatch: pytest.MonkeyPatch, seed: int, caseless: bool) -> None:
