@@ -1,7 +1,7 @@
 """`dataclass` of the standard library, made in a fifth of the time, for modules that every start-up imports.
 
 The library compiles a text for each method of a class, and asks for the signature of one without a docstring.  Here `__init__` alone
-is compiled; the other methods read fields by `attrgetter`.  Classes are those of the library to `fields`, `replace`, `asdict`, to
+is compiled, when it is first called; the other methods read fields by `attrgetter`.  Classes are those of the library to `fields`, `replace`, `asdict`, to
 pickle and to type checkers.
 """
 
@@ -45,7 +45,7 @@ def _made(cls: Any, init: bool, frozen: bool, slots: bool, eq: bool, repr: bool,
     if slots:
         cls = _with_slots(cls, [field.name for field in fields])
     if init:
-        cls.__init__ = _init(cls, fields, frozen, slots)
+        cls.__init__ = _Init(cls, fields, frozen, slots)
     if repr and not has_repr:
         cls.__repr__ = _repr([field.name for field in fields if field.repr])
     if eq:
@@ -77,6 +77,17 @@ def _with_slots(cls: Any, names: list[str]) -> Any:
 def _slots(cls: type) -> tuple[str, ...]:
     slots = vars(cls).get("__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+class _Init:
+    """Stands for `__init__` until a class has its first instance: most have none in a process."""
+
+    def __init__(self, cls: Any, *of: Any) -> None:
+        self.cls, self.of = cls, of
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        self.cls.__init__ = init = _init(self.cls, *self.of)
+        return init.__get__(instance, owner)
 
 
 def _init(cls: Any, fields: tuple[Any, ...], frozen: bool, slots: bool) -> Any:

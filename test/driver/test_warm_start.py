@@ -1,4 +1,4 @@
-"""What a process loads whose code is in the cache: no LLVM, no parser for kernels in Python, no passes and no lowering."""
+"""What a process loads whose code is in the cache: no LLVM, no translation of kernels in Python, no passes and no lowering."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     calls = [f'if "{name}" in sys.argv:\n{indent(call, "    ")}' for name, call in CALLS.items()]
     (folder / "kernels.py").write_text(KERNELS + TEXT + "".join(calls) + LISTED)
     printed, before = modules(folder / "kernels.py", folder / "cache", *CALLS)
-    assert {"llvmlite", "vyre_opt.passes.cse"} <= {*before}
+    assert {"llvmlite", "vyre_opt.passes.cse", "vyre_opt.lang.statements"} <= {*before}
     return folder, printed
 
 
@@ -93,6 +93,9 @@ def test_a_call_from_the_cache_loads_no_compiler(warm: tuple[Path, str], call: s
     again, after = modules(folder / "kernels.py", folder / "cache", call)
     assert again == (printed if call == "fault" else "")
     unwanted = ["llvmlite", "lark", "vyre_opt.lowering.host.program", "vyre_opt.targets.cpu.jit"]
+    unwanted += ["vyre_opt.lang.statements", "vyre_opt.lang.pipeline_translation"]
     if call != "slices":
         unwanted += ["vyre_opt.passes.cse", "vyre_opt.fusion", "vyre_opt.scheduling"]
+    if call != "text":
+        unwanted += ["vyre_opt.ir.verifier"]
     assert [name for name in after if name.startswith(tuple(unwanted))] == []

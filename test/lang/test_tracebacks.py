@@ -12,7 +12,7 @@ import pytest
 
 import vyre_opt
 import vyre_opt as vyre
-from vyre_opt.lang import Read, Write, f32, functions, u32
+from vyre_opt.lang import Read, Write, f32, program_translation, u32
 from vyre_opt.targets.cuda import device, driver
 
 TEXT = """vyre 1
@@ -144,7 +144,7 @@ def test_a_bug_of_the_package_keeps_its_frames(monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: Any) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(functions, "translate_program", broken)
+    monkeypatch.setattr(program_translation, "translate_program", broken)
     with pytest.raises(KeyError) as caught:
         fresh[1](Y)
     assert any(file.startswith(vyre_opt.__path__[0]) for file in files_of(caught.value))

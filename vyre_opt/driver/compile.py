@@ -20,7 +20,6 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
 from ..rewriting.cloning import copy_for
-from ..specialization.binding import fix_types
 from ..worker import import_module
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs
@@ -158,7 +157,12 @@ def compile_module(
     check_names_of_specs(specs)
     item = find_entry(module, entry, syntax)
     copy = copy_for(module, item)
-    values = fix_types(copy, specs)
+    values = specs
+    if any(item.type_parameters for item in copy.parametric):
+        import_module("vyre_opt.specialization.binding")
+        from ..specialization.binding import fix_types
+
+        values = fix_types(copy, specs)
     set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
     if debug_info:
         target = as_target(shared_dispatcher(target)).with_debug_info()

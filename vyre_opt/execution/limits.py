@@ -7,7 +7,6 @@ none are imposed checks nothing.
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -192,6 +191,8 @@ def compiling() -> Iterator[None]:
     if _imposed is None or _imposed.compile_left is None or sys.platform == "win32":
         yield
         return
+    import signal
+
     _imposed.depth += 1
     if _imposed.depth == 1:
         signal.setitimer(signal.ITIMER_REAL, _imposed.compile_left)

@@ -10,7 +10,6 @@ help: cast %b to u32 first
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Reversible, Sequence
 from dataclasses import field
 from itertools import islice, takewhile
@@ -74,6 +73,8 @@ class Source:
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """The line and the 1-based column of a character offset."""
+        from bisect import bisect_right  # a library that loads in a millisecond
+
         starts = self._line_starts()
         line = bisect_right(starts, offset)
         column = offset - starts[line - 1] + (self.first_column if line == 1 else 1)

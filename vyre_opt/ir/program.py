@@ -29,7 +29,9 @@ __all__ = [
     "MAX_EXTENT",
     "MAX_GRID",
     "MAX_INVOCATIONS",
+    "DEFAULT_WORKGROUP",
     "MAX_LANES",
+    "MAX_WORKGROUP",
     "MAX_NESTING",
     "NO_ATTRS",
     "AccessMode",
@@ -55,6 +57,12 @@ MAX_INVOCATIONS = 1 << 32
 
 MAX_LANES = 1024
 """The most invocations of a workgroup."""
+
+MAX_WORKGROUP: Dim3 = (MAX_LANES, MAX_LANES, 64)
+"""Most invocations of a workgroup along each axis."""
+
+DEFAULT_WORKGROUP: Dim3 = (256, 1, 1)
+"""Workgroup of kernels in Python that name none."""
 
 MAX_NESTING = 200
 """The most levels that blocks may nest, so that passes can walk them recursively."""

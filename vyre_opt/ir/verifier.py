@@ -67,6 +67,7 @@ from .program import (
     MAX_GRID,
     MAX_INVOCATIONS,
     MAX_LANES,
+    MAX_WORKGROUP,
     AccessMode,
     Buffer,
     Func,
@@ -82,7 +83,6 @@ from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
 
-MAX_WORKGROUP = (1024, 1024, 64)
 MAX_CLUSTER = 16  # of a GPU that has them; 8 on all of these
 _DECLARE_CLUSTERS = "write cluster(8) behind workgroup(...), or @program(cluster=8) in Python"
 MAX_BYTES = {True: 1 << 31, False: 1 << 47}

@@ -29,18 +29,21 @@ tiles                 copies and products of tiles, written in kernels' own lang
 philox                random numbers, written so too
 expressions, calls, call_arguments, copies, matrices, slices, slice_calls, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
+decoration            what is checked of a function when it is decorated
+translation_key       all that a translation reads, by which the cache keeps it
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline
 """
 
 import builtins
 import sys
+from typing import Any
 
-from . import ops, tiles
+from ..worker import import_module as _import
+from . import ops
 from .functions import Func, Kernel, func, program
 from .intrinsics import ceil_div, static
 from .ops import *  # noqa: F403 - one name an op
-from .philox import rand, randint
 from .pipelines import PipelineFunction, pipeline
 from .scalars import (
     Float,
@@ -59,17 +62,36 @@ from .scalars import (
     u32,
     u64,
 )
-from .tiles import copy_tile, dot, matrix_load, matrix_store
 from .tunable import Tunable, tunable
 from .types import Array, Read, ReadWrite, Write
+
+_LATE = {
+    **dict.fromkeys(("copy_tile", "dot", "matrix_load", "matrix_store"), "tiles"),
+    **dict.fromkeys(("rand", "randint"), "philox"),
+}
+"""Names of modules that are imported when they are asked for: they are written in kernels' own language."""
+
+copy_tile: Any
+dot: Any
+rand: Any
+randint: Any
+for _name in _LATE:
+    globals().pop(_name, None)  # the op of that name is in `ops`
 
 __all__ = [
     "PipelineFunction",
     "pipeline",
     "Array", "Float", "Func", "Int", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
-    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "matrix_load", "matrix_store", "program", "rand", "randint", "static", "tunable",
+    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "matrix_load", "matrix_store", "program", "rand", "randint", "static", "tunable",  # noqa: F405 - some are of _LATE
     "u16", "u32", "u64", "u8",
     # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them; nor does it
     # hide modules, math and select, which are vyre.math and vyre.select
-    *(name for name in ops.__all__ if not (hasattr(builtins, name) or name in sys.stdlib_module_names or name in tiles.__all__)),
+    *(name for name in ops.__all__ if not (hasattr(builtins, name) or name in sys.stdlib_module_names or name in _LATE)),
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = globals()[name] = getattr(_import(f"{__name__}.{_LATE[name]}"), name)
+    return value

@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..execution.arguments import in_order, some_by_name
 from ..ir.caller import caller_location
-from ..ir.ignored_axes import ignored_axes
-from ..ir.program import MAX_LANES, Dim3, Module, Program
-from ..ir.swapped_axes import swapped_axes, wrong_extent
+from ..ir.program import DEFAULT_WORKGROUP, MAX_LANES, MAX_WORKGROUP, Dim3, Module, Program
 from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
-from ..ir.verifier import MAX_WORKGROUP
-from ..rewriting.cloning import copy_module
 from ..worker import import_module
 from .constants import constant_of
+from .decoration import check_decorated
 from .fastmath import flags_of_program
 from .generics import types_of_call
-from .inlining import call_function
-from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
 from .program_warnings import give_warnings
 from .python_source import check_function, remember_source
 from .translated_function import TranslatedFunction
+from .translation_key import KeyedFunction
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
@@ -130,7 +126,7 @@ def func(function: Callable[..., Any]) -> Func:
     return made
 
 
-class Func:
+class Func(KeyedFunction):
     """Result of `@func`: a function of kernels."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -151,6 +147,8 @@ class Func:
         return self.function.__qualname__
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        from .inlining import call_function
+
         return call_function(t, node, self.function)
 
 
@@ -193,7 +191,14 @@ class Kernel(TranslatedFunction):
         return type(self)(self.function, *self._declared, types)
 
     def _translated(self, for_debugger: bool = False) -> Module:
+        import_module("vyre_opt.lang.program_translation")
+        from .program_translation import translate_program
+
         return translate_program(self.function, *self._declared, self.types, for_debugger)
+
+    @property
+    def key_options(self) -> tuple[Any, ...]:
+        return self._declared
 
     # --- running
 
@@ -252,6 +257,11 @@ class Kernel(TranslatedFunction):
         return self[self.grid]
 
     def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
+        for name in ("ignored_axes", "swapped_axes"):
+            import_module(f"vyre_opt.ir.{name}")
+        from ..ir.ignored_axes import ignored_axes
+        from ..ir.swapped_axes import swapped_axes, wrong_extent
+
         extents, loc = self._checked(grid), caller_location()
         buffers = [buffer.name for buffer in self._item.bound_buffers]
         shapes = {
@@ -276,6 +286,8 @@ class Kernel(TranslatedFunction):
     @public
     def program(self) -> Program:
         """A copy of the program, to look at or to change."""
+        from ..rewriting.cloning import copy_module
+
         return copy_module(self.module).programs[self.function.__name__]
 
     @public

@@ -45,7 +45,7 @@ from .python_source import FunctionSource, Unsupported, text_name, untyped
 from .scalars import scalar_type
 from .unsupported import STATEMENTS, surely_unsupported, unsupported
 
-__all__ = ["check_decorated_pipeline", "translate_pipeline"]
+__all__ = ["check_source", "translate_pipeline"]
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -111,14 +111,13 @@ def translate_pipeline(
     return module
 
 
-def check_decorated_pipeline(function: Callable[..., Any]) -> None:
-    """`check_decorated` of a pipeline."""
-    source = FunctionSource(function)
+def check_source(source: FunctionSource) -> None:
+    """Raise DiagnosticError for what is wrong with a pipeline when it is decorated."""
     source.types = widest_types(source)
     pipeline = Pipeline(source.name)
     builder = _PipelineState(Module(source=source.source), pipeline)
     t = _Translator(source, builder, pipeline.stages)
-    if not any(isinstance(each, str) for each in function.__annotations__.values()):
+    if not any(isinstance(each, str) for each in source.function.__annotations__.values()):
         t.declare_arguments()
     for statement in surely_unsupported(source.tree.body):
         t.report(unsupported(source, statement))

@@ -10,8 +10,9 @@ from ..execution.arguments import in_order, some_by_name
 from ..ir.program import Module
 from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
 from ..worker import import_module
+from .decoration import is_usual
 from .generics import types_of_call
-from .python_source import check_function
+from .python_source import FunctionSource, check_function
 from .translated_function import TranslatedFunction
 
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ def pipeline(function: Callable[..., Any]) -> PipelineFunction:
     """A Python function as a pipeline of launches: `@pipeline`, called as `name(arguments)`."""
     check_function(function, "@pipeline")
     made = PipelineFunction(function)
-    import_module("vyre_opt.lang.pipeline_translation")
-    from .pipeline_translation import check_decorated_pipeline
+    source = FunctionSource(function)
+    if not is_usual(source, has_types=True):
+        import_module("vyre_opt.lang.pipeline_translation")
+        from .pipeline_translation import check_source
 
-    check_decorated_pipeline(function)
+        check_source(source)
     return made
 
 
@@ -52,6 +55,7 @@ class PipelineFunction(TranslatedFunction):
         return type(self)(self.function, types)
 
     def _translated(self, for_debugger: bool = False) -> Module:
+        import_module("vyre_opt.lang.pipeline_translation")
         from .pipeline_translation import translate_pipeline
 
         return translate_pipeline(self.function, self.types, for_debugger)

@@ -16,7 +16,18 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.ops import AXES
-from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
+from ..ir.program import (
+    DEFAULT_WORKGROUP,
+    MAX_NESTING,
+    AccessMode,
+    Block,
+    Buffer,
+    Dim3,
+    Module,
+    Op,
+    Param,
+    Program,
+)
 from ..ir.program_warnings import ignored_breakpoints
 from ..ir.racing_stores import unordered_reads
 from ..ir.scopes import Scope
@@ -40,9 +51,7 @@ from .statements import Statements
 from .types import Array
 from .unsupported import TOO_DEEP, surely_unsupported, unsupported
 
-__all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "check_decorated", "translate_program"]
-
-DEFAULT_WORKGROUP: Dim3 = (256, 1, 1)
+__all__ = ["annotated_arguments", "check_source", "translate_program"]
 
 
 def translate_program(
@@ -195,13 +204,8 @@ def _lanes_beside_slices(
         )
 
 
-def check_decorated(function: Callable[..., Any], has_types: bool = True) -> None:
-    """Raise DiagnosticError for what is wrong with a function whatever its names will stand for when it is translated: types of
-    arguments, but those in quotes, and statements that kernels do not have.
-
-    `has_types`: whether it is a program, whose arguments have types.
-    """
-    source = FunctionSource(function)
+def check_source(source: FunctionSource, has_types: bool) -> None:
+    """Raise DiagnosticError for what is wrong with a function when it is decorated, see `decoration.check_decorated`."""
     source.types = widest_types(source)
     diagnostics: list[Diagnostic] = []
     program = Program(source.name, DEFAULT_WORKGROUP)

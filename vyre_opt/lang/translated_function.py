@@ -12,10 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..execution.arguments import Encoder, encoder_of
+from ..execution.cache.ir_results import ir_result
+from ..execution.cache.store import default_store
+from ..ir.diagnostics import Diagnostic
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
 from .generics import ByTypes, Variable, bound_types, refuse_variables, type_variables
+from .program_warnings import also_warned, collected, give_warnings
 from .python_source import FunctionSource, remember_source
+from .translation_key import KeyedFunction, translation_key
 
 if TYPE_CHECKING:
     from ..driver.executable import Executable
@@ -34,7 +39,7 @@ class CallOptions(NamedTuple):
     debug_info: bool = False
 
 
-class TranslatedFunction(ABC):
+class TranslatedFunction(KeyedFunction, ABC):
     """A function of Python that is translated when it is first needed, and compiled once for each target.
 
     `types`: what its type variables are; None where the arrays of each call decide.
@@ -45,6 +50,8 @@ class TranslatedFunction(ABC):
         self.function, self.types = function, types
         remember_source(function)
         self._module: Module | None = None
+        self._warnings: list[Diagnostic] = []
+        """Warnings of the translation."""
         self._options = CallOptions()
         self._original: Self | None = None
         """The one that `options` was called on."""
@@ -64,6 +71,10 @@ class TranslatedFunction(ABC):
     @abstractmethod
     def _translated(self, for_debugger: bool = False) -> Module:
         """The module of the function."""
+
+    @property
+    def key_types(self) -> Mapping[Any, Any] | None:
+        return self.types
 
     @property
     @abstractmethod
@@ -99,7 +110,8 @@ class TranslatedFunction(ABC):
         other = original._variants.get(chosen) if is_key else None
         if other is None:
             other = self._remade(self.types)
-            other._module, other._original, other._options = self._module, original, chosen
+            other._module, other._warnings = self._module, self._warnings
+            other._original, other._options = original, chosen
             if is_key:
                 original._variants[chosen] = other
         return other
@@ -135,8 +147,19 @@ class TranslatedFunction(ABC):
         """The module, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
         if self._module is None:
             refuse_variables(self)
-            self._module = self._translated()
+            key = translation_key(self)
+            store = None if key is None else default_store()
+            module, warnings = ir_result(store, "translate", key, (), self._translation)
+            give_warnings(warnings)
+            self._module, self._warnings = module, warnings
+        else:
+            also_warned(self._warnings)
         return self._module
+
+    def _translation(self) -> tuple[Module, list[Diagnostic]]:
+        """The module, and the warnings about it, which are given by whoever asks for it."""
+        with collected() as warnings:
+            return self._translated(), warnings
 
     def debug_module(self) -> Module:
         """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
@@ -168,7 +191,7 @@ class TranslatedFunction(ABC):
 
         return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars, self._warn)
 
-    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:  # noqa: B027 (a pipeline has nothing to say)
+    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
         """Warn of a launch over a grid that does what was surely not meant; a pipeline has warned of its own."""
 
     def _compiled(self, target: str | Dispatcher) -> Executable:

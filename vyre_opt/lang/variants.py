@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..execution.dispatcher import BadInputs
 from ..ir.tracebacks import CallTypeError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Variant", "Variants"]
 
-Variant = Kernel | PipelineFunction
+Variant: TypeAlias = Kernel | PipelineFunction
 
 
 class Variants:

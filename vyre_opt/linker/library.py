@@ -108,9 +108,7 @@ def _machine() -> int | None:
 
 
 def _page_size() -> int:
-    from mmap import PAGESIZE
-
-    return PAGESIZE
+    return os.sysconf("SC_PAGESIZE")
 
 
 def _map(size: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import arith
 from ..ir.types import DataType
-from .values import SpecValue
+
+if TYPE_CHECKING:
+    from .values import SpecValue
 
 __all__ = ["Entry", "constant_entry", "digest_of", "entry"]
 

@@ -56,6 +56,7 @@ _SOURCES = (
     "specialization",
     "execution",
     "driver",
+    "lang",
 )
 
 
@@ -149,35 +150,32 @@ def _spec_entry(program: Program, name: str, value: Any) -> Entry:
 @cache
 def compiler_version() -> str:
     """The version of this package, and a hash of the sources that compile: a checkout changes between versions."""
-    paths = _source_files()
+    files = sorted(_source_files())
     # files are read where one of them has changed: a change sets the time of the node, which nobody can set back
-    key = digest_of([("version", "text", __version__.encode()), ("files", "status", _statuses(paths))])
+    status = repr(files).encode(errors="surrogateescape")
+    key = digest_of([("version", "text", __version__.encode()), ("files", "status", status)])
     store = default_store()
     known = store.get(key, "version")
     if known is not None:
         return known.decode(errors="replace")
-    version = _version_of(paths)
+    version = _version_of([path for path, *_ in files])
     store.put(key, "version", version.encode())
     return version
 
 
-def _source_files() -> list[str]:
-    paths: list[str] = []
+def _source_files() -> list[tuple[str, int, int, int, int, int]]:
+    """Files with their device, node, size and times."""
+    files: list[tuple[str, int, int, int, int, int]] = []
     pending = [os.path.join(_PACKAGE, folder) for folder in _SOURCES]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
-                    paths.append(entry.path)
+                    s = entry.stat()
+                    files.append((entry.path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
                 elif entry.name != "__pycache__" and entry.is_dir():
                     pending.append(entry.path)
-    return sorted(paths)
-
-
-def _statuses(paths: Sequence[str]) -> bytes:
-    statuses = map(os.stat, paths)
-    facts = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
-    return repr((paths, facts)).encode(errors="surrogateescape")
+    return files
 
 
 def _version_of(paths: Sequence[str]) -> str:
