@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from textwrap import indent
 
+import numpy as np
 import pytest
 
 KERNELS = """
@@ -99,3 +100,59 @@ def test_a_call_from_the_cache_loads_no_compiler(warm: tuple[Path, str], call: s
     if call != "text":
         unwanted += ["vyre_opt.ir.verifier"]
     assert [name for name in after if name.startswith(tuple(unwanted))] == []
+
+
+RUN = """
+import sys
+from vyre_opt.cli.run import main
+try:
+    main()
+finally:
+    print(*sorted(name for name in sys.modules if name.startswith("vyre_opt")), file=sys.stderr)
+"""
+
+WARNED = """vyre 1
+program @copy workgroup(32) {
+  buffer @x : u32[32] read binding(0)
+  buffer @y : u32[32] write binding(1) live_out
+  %i = global_id x
+  %zero = const 0 : u32
+  %more = ge %i, %zero : u32
+  assert %more, "it is never less"
+  %v = load @x[%i] : u32
+  store %v, @y[%i] : u32
+}
+"""
+
+
+def test_a_text_of_the_cache_is_not_parsed_again(tmp_path: Path) -> None:
+    (tmp_path / "warned.vyre").write_text(WARNED)
+    (tmp_path / "placed.vyre").write_text(
+        WARNED.replace("read binding(0)", 'read binding(0) loc("other.py":1:1)')
+    )
+    np.save(tmp_path / "x.npy", np.arange(32, dtype=np.uint32))
+
+    def ran(name: str, *options: str) -> tuple[str, list[str]]:
+        """What is printed, and the modules of the parser and the verifier that are loaded."""
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, name, "--grid=1", "--in", "x=x.npy", *options],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "VYRE_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        *messages, loaded = done.stderr.splitlines()
+        assert done.returncode == 0, done.stderr
+        readers = [
+            m for m in loaded.split() if m.startswith(("vyre_opt.syntax.parser", "vyre_opt.ir.verifier"))
+        ]
+        return "\n".join([done.stdout, *messages]), readers
+
+    first, readers = ran("warned.vyre")
+    assert readers
+    assert "is not below 0" in first
+    assert ran("warned.vyre") == (first, [])
+    for name, *options in (("warned.vyre", "--no-cache"), ("placed.vyre",), ("placed.vyre",)):
+        assert ran(name, *options)[1]
+    (tmp_path / "warned.vyre").write_text(WARNED.replace("store %v", "store %i"))
+    assert ran("warned.vyre")[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..ir.diagnostics import DiagnosticError, Source, printable
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Source, printable
 from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
@@ -306,26 +306,36 @@ def _write_profile(taken: Profile, options: RunOptions) -> None:
 
 def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
+    from ..execution.cache.ir_results import ir_result
+    from ..execution.cache.store import default_store
     from ..execution.limits import compiling
-    from ..ir.program_warnings import ignored_breakpoints
-    from ..ir.verifier import verify
-    from ..mlir.file_kind import parse_either
 
     source = Source(*read_text(file))
+    reads_others = "loc(" in source.text  # a location may name a file
+    store = None if options.no_cache or reads_others else default_store()
+    key = source.name, source.text
     with compiling():
-        module = parse_either(source, read_original)
-        diagnostics = verify(module)
-    if any(d.severity == "error" for d in diagnostics):
-        raise DiagnosticError(diagnostics)
+        module, diagnostics, breakpoints = ir_result(store, "read", key, (), lambda: _read(source))
     if options.replay is not None:
         from . import run_debug
 
         run_debug.place_module(module, options)
-    if not options.debug:
-        diagnostics += [each for p in module.programs.values() for each in ignored_breakpoints(p)]
     if options.replay is None:
-        errors.print_diagnostics(diagnostics, options.color)
+        errors.print_diagnostics(diagnostics + breakpoints * (not options.debug), options.color)
     return module
+
+
+def _read(source: Source) -> tuple[Module, list[Diagnostic], list[Diagnostic]]:
+    """The verified module, its warnings, and those of breakpoints.  Raises DiagnosticError."""
+    from ..ir.program_warnings import ignored_breakpoints
+    from ..ir.verifier import verify
+    from ..mlir.file_kind import parse_either
+
+    module = parse_either(source, read_original)
+    diagnostics = verify(module)
+    if any(d.severity == "error" for d in diagnostics):
+        raise DiagnosticError(diagnostics)
+    return module, diagnostics, [each for p in module.programs.values() for each in ignored_breakpoints(p)]
 
 
 def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:

@@ -57,6 +57,7 @@ _SOURCES = (
     "execution",
     "driver",
     "lang",
+    "mlir",
 )
 
 
