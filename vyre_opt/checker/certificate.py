@@ -11,7 +11,7 @@ from typing import Any
 
 from .claims import Join, Tile, check_join, check_pipelines, check_same
 from .cover import Uncovered
-from .facts import facts_of, is_in_bounds, is_race_free
+from .facts import axes_of, facts_of, is_in_bounds, is_race_free
 from .reader import Malformed, Module, read_module
 from .walk import Mismatch
 
@@ -55,6 +55,8 @@ class Report:
     in_bounds: int = 0
     shared: int = 0
     race_free: int = 0
+    supposed: list[str] = field(default_factory=list)
+    """Suppositions about the calls that the facts are of."""
 
     def of(self, status: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.status == status]
@@ -80,6 +82,7 @@ class Report:
         lines.append(f"equal to the text as written: {equal}")
         lines.append(f"in bounds: {self.in_bounds} of {self.accesses} accesses proven")
         lines.append(f"no races between workgroups: {self.race_free} of {self.shared} written buffers proven")
+        lines += [f"supposed: {each}" for each in self.supposed]
         lines += [str(f) for f in self.findings if f.status != PROVEN]
         return "\n".join(lines) + "\n"
 
@@ -277,6 +280,11 @@ def _facts(module: Module, claims: Sequence[Claim], report: Report) -> None:
             )
         else:
             report.findings.append(Finding(REFUSED, str(kind), "a fact", why="no such claim is known"))
+    for name, facts in found.items():
+        axes = axes_of(module, facts.program)
+        if axes is not None and facts.buffers():
+            along = f"along {' and '.join(axes)} alone" if axes else "of one workgroup"
+            report.supposed.append(f"@{name}, which no pipeline launches, runs over grids {along}")
     report.accesses = sum(len(facts.accesses) for facts in found.values())
     report.in_bounds = len(bounded)
     shared = {(name, buffer) for name, facts in found.items() for buffer in facts.buffers()}

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .apart import in_one_workgroup
-from .claims import groups_of
-from .reader import Module, Program
-from .terms import Form, Terms
+from .claims import groups_of, launches_of
+from .reader import Module, Program, walk_ops
+from .terms import AXES, Form, Terms
 from .walk import Access, Side, Walk, accesses
 
-__all__ = ["Facts", "facts_of", "is_in_bounds", "is_race_free"]
+__all__ = ["Facts", "axes_of", "facts_of", "is_in_bounds", "is_race_free"]
 
 Multiples = Sequence[tuple[int, int]]
 """Multiple of each fact, by its number among those of an access."""
+
+
+_OF_GRIDS = ("workgroup_id", "global_id", "num_workgroups", "global_size")
 
 
 @dataclass
@@ -37,11 +40,24 @@ class Facts:
 def facts_of(module: Module, name: str) -> Facts:
     """Raises Mismatch."""
     program = module.programs[name]
-    terms = Terms(program.workgroup, groups_of(module, program))
+    axes = axes_of(module, program)
+    groups = groups_of(module, program) if axes is None else [None if axis in axes else 1 for axis in AXES]
+    terms = Terms(program.workgroup, groups)
     side = Side(program, {buffer: buffer for buffer in program.buffers})
     walk = Walk(terms, [side])
     walk.run()
     return Facts(program, walk, side, list(accesses(walk.events[0])))
+
+
+def axes_of(module: Module, program: Program) -> str | None:
+    """Axes whose ids or sizes of the grid a program asks for, if its text says of no grid; else None.
+
+    Such a program is supposed to run over one workgroup along the other axes: more of them would do the same again, in a race.
+    """
+    if program.grid is not None or any(launches_of(module, program.name)):
+        return None
+    asked = {op.attrs["axis"] for op in walk_ops(program.body) if op.name in _OF_GRIDS}
+    return "".join(axis for axis in AXES if axis in asked)
 
 
 def is_in_bounds(facts: Facts, access: Access, low: Sequence[Multiples], high: Sequence[Multiples]) -> bool:

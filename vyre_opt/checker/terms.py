@@ -79,8 +79,8 @@ class Terms:
     `groups`: how many workgroups there are along each axis; None where that is open.
     """
 
-    def __init__(self, workgroup: Dim3, groups: tuple[int | None, int | None, int | None]) -> None:
-        self.workgroup, self.groups = workgroup, groups
+    def __init__(self, workgroup: Dim3, groups: Sequence[int | None]) -> None:
+        self.workgroup, self.groups = workgroup, tuple(groups)
         self.ids: dict[Key, int] = {}
         self.keys: list[Key] = []
         self.types: list[str] = []
