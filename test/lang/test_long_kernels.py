@@ -112,7 +112,7 @@ def test_what_nests_too_deep_is_refused_at_its_place(tmp_path: Path, body: str) 
 
 def test_values_have_the_letters_of_the_text(tmp_path: Path) -> None:
     """Python's names have any letters; those of programs and arguments are called by, and are refused."""
-    body = "    größe, δ = vyre.shared(f32, 8), x[i]\n    größe[i] = δ\n    for ñ in range(2):\n        δ += größe[ñ]\n    y[i] = δ\n"
+    body = "    größe, δ = vyre.shared(f32, 8), x[i]\n    größe[i] = δ\n    vyre.barrier()\n    for ñ in range(2):\n        δ += größe[ñ]\n    y[i] = δ\n"
     module = written_module(tmp_path, HEAD + body, "letters")
     text = module.kernel.text()
     assert text.isascii()

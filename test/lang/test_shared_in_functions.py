@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre_opt as vyre
-from vyre_opt import ProgramError
+from vyre_opt import ProgramError, ProgramWarning
 from vyre_opt.lang import Kernel, ReadWrite, f32
 
 
@@ -81,5 +81,8 @@ def test_calls_do_not_meet(kernel: Kernel, tiles: int, target: str) -> None:
 
 
 def test_the_rounds_of_a_loop_do() -> None:
-    with pytest.raises(ProgramError, match="data race on @tile"):
+    with (
+        pytest.warns(ProgramWarning, match="this stores to elements of tile that other invocations read"),
+        pytest.raises(ProgramError, match="data race on @tile"),
+    ):
         rounds_that_race.options(target="ref")[1](np.zeros(64, np.float32))

@@ -11,7 +11,7 @@ behind a comparison of an id with a bound, `lt %i, %n`.  A store of one value by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
@@ -20,9 +20,9 @@ from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
 
-__all__ = ["racing_launches", "racing_stores", "unordered_reads"]
+__all__ = ["UPDATES", "indices_shown", "racing_launches", "racing_stores", "shown", "updated"]
 
-_UPDATES = {
+UPDATES = {
     "add": "atomic_add",
     "min": "atomic_min",
     "max": "atomic_max",
@@ -64,7 +64,7 @@ class _Origins:
 
     def counts(self, op: Op) -> bool:
         """Whether a store adds a constant to an element whose index is read from memory: a histogram, whose elements several may add to."""
-        update = _updated(op)
+        update = updated(op)
         if update is None or constant_value(update[1]) is None:
             return False
         return any(self.has(index, _LOADS) for index in op.indices) and not any(
@@ -77,7 +77,7 @@ class _Origins:
             return False
         return (
             uniformity.level(value) > max(group, Level.WORKGROUP)
-            or _updated(op) is not None
+            or updated(op) is not None
             or (group is Level.GRID and self.has(value, _GROUPS))
         )
 
@@ -180,7 +180,7 @@ def _is_bound(condition: Value, holds: bool) -> bool:
     )
 
 
-def _updated(op: Op) -> tuple[Op, Value] | None:
+def updated(op: Op) -> tuple[Op, Value] | None:
     """The op that changes the element that is stored, and its other operand; None for a store of another value."""
     change = op.operands[0].owner
     if not isinstance(change, Op) or len(change.operands) != 2 or change.regions:
@@ -202,7 +202,7 @@ def _identity(value: Value) -> object:
     return value if known is None else known
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
     """A value of a text: its name, or the constant in its place."""
     known = constant_value(value)
     return (
@@ -210,19 +210,24 @@ def _shown(value: Value) -> str:
     )
 
 
+def indices_shown(op: Op) -> list[str]:
+    """The indices of an access as a text has them."""
+    return [*map(shown, op.indices)]
+
+
 def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnostic:
     spelling = spelling_at(op.loc)
-    buffer, indices = program.buffers[op.attrs["buffer"]], [*map(_shown, op.indices)]
+    buffer, indices = program.buffers[op.attrs["buffer"]], indices_shown(op)
     source = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
     element = spelling.target(source) or spelling.element(buffer.name, indices)
-    update = _updated(op)
-    atomic = None if update is None else _UPDATES.get(update[0].name)
+    update = updated(op)
+    atomic = None if update is None else UPDATES.get(update[0].name)
     word = "global_id" if "invocations" in who else "workgroup_id"
     named = origins.names.get(word)
     own = spelling.element(buffer.name, [f"%{named}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
     if update is not None and atomic is not None:
         help = (
-            f"write {spelling.update(atomic, buffer.name, indices, _shown(update[1]), buffer.dtype, source)}"
+            f"write {spelling.update(atomic, buffer.name, indices, shown(update[1]), buffer.dtype, source)}"
         )
     elif buffer.dimensions > 1 or (named is None and spelling.name != "PYTHON"):
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
@@ -234,97 +239,3 @@ def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnosti
     return Diagnostic("warning", message, op.loc, help=help).note(
         f"{program.name} is declared here", program.loc
     )
-
-
-# --- workgroup memory that others write, without a barrier between
-
-
-def unordered_reads(program: Program) -> Iterator[Diagnostic]:
-    """The warning of the first load of workgroup memory that surely reads what another invocation stores, with no barrier between them.
-
-    Told are stores and loads at the top of a program, at indices that are computed from local_id along x and constants.  It is
-    cheap, and for kernels that are translated; the pass verify finds more.
-    """
-    if (
-        program.lanes == 1
-        or program.lanes != program.workgroup[0]
-        or not any(b.is_on_chip for b in program.buffers.values())
-    ):
-        return
-    stored: dict[str, tuple[Op, list[tuple[int, ...]]]] = {}
-    columns = _Columns(program.workgroup[0])
-    for op in program.body.ops:
-        buffer = program.buffers.get(op.attrs.get("buffer", ""))
-        if "scope" in op.attrs or op.regions or "sync" in op.definition.effects:
-            stored.clear()
-        elif buffer is not None and buffer.is_on_chip and op.name in ("load", "store"):
-            places = columns.places(op)
-            if places is None:
-                stored.pop(buffer.name, None)
-            elif op.name == "store":
-                stored[buffer.name] = op, places
-            elif buffer.name in stored:
-                store, written = stored[buffer.name]
-                own = {place: lane for lane, place in enumerate(written)}
-                if any(own.get(place, lane) != lane for lane, place in enumerate(places)):
-                    yield _unordered(program, op, store)
-                    return
-
-
-_BY_LANE: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "xor": lambda a, b: a ^ b, "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b, "shl": lambda a, b: a << (b & 31), "shr": lambda a, b: a >> (b & 31), "div": lambda a, b: a // b if b else a, "rem": lambda a, b: a % b if b else 0,
-}  # fmt: skip
-
-
-class _Columns:
-    """Unsigned numbers of each invocation of a workgroup, as far as they are computed from its local_id along x and constants."""
-
-    def __init__(self, lanes: int) -> None:
-        self._lanes = lanes
-        self._known: dict[Value, list[int] | None] = {}
-
-    def places(self, op: Op) -> list[tuple[int, ...]] | None:
-        """The elements that an op accesses, of each invocation; None where they are not known."""
-        columns = [self.of(index) for index in op.indices]
-        known = [column for column in columns if column is not None]
-        return list(zip(*known, strict=True)) if len(known) == len(columns) else None
-
-    def of(self, value: Value) -> list[int] | None:
-        pending = [value]
-        while pending:
-            op = pending[-1].owner
-            is_computed = isinstance(op, Op) and op.name in _BY_LANE and str(pending[-1].type) == "u32"
-            operands = op.operands if isinstance(op, Op) and is_computed else ()
-            missing = [operand for operand in operands if operand not in self._known]
-            if missing:
-                pending += missing
-            else:
-                each = pending.pop()
-                self._known[each] = self._column(each)
-        return self._known[value]
-
-    def _column(self, value: Value) -> list[int] | None:
-        """The numbers of a value whose operands are known."""
-        op, constant = value.owner, constant_value(value)
-        if isinstance(constant, int):
-            return [constant] * self._lanes
-        if isinstance(op, Op) and op.name == "local_id" and value.type.is_int:
-            return list(range(self._lanes)) if op.attrs["axis"] == "x" else [0] * self._lanes
-        if not isinstance(op, Op) or op.name not in _BY_LANE or str(value.type) != "u32":
-            return None
-        a, b = (self._known[operand] for operand in op.operands)
-        if a is None or b is None:
-            return None
-        return [_BY_LANE[op.name](x, y) & 0xFFFFFFFF for x, y in zip(a, b, strict=True)]
-
-
-def _unordered(program: Program, op: Op, store: Op) -> Diagnostic:
-    spelling = spelling_at(op.loc)
-    name = spelling.buffer(op.attrs["buffer"])
-    message = f"this reads elements of {name} that other invocations store, and nothing orders the two"
-    line = "" if op.loc is None else f" before line {op.loc.line}"
-    warning = Diagnostic(
-        "warning", message, op.loc, help=f"put {spelling.barrier('workgroup')}{line}, behind the store"
-    )
-    return warning.note("the store is here", store.loc)

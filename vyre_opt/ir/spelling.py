@@ -5,10 +5,10 @@ put `barrier workgroup` between them          put `vyre.barrier()` between them
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 
 from ..records import dataclass
+from . import python_lines
 
 __all__ = ["PYTHON", "VYRE", "Spelling"]
 
@@ -22,7 +22,8 @@ class Spelling:
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
     with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
     text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
-    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head."""
+    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head.
+    `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load."""
 
     name: str
     copy_wait: str
@@ -46,6 +47,7 @@ class Spelling:
     lanes: Callable[[int], str]
     guard: Callable[[str, str, str, str, str, int], str]
     blocks: Callable[[str, int], str]
+    apart: Callable[[str, str, str], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -76,6 +78,11 @@ VYRE = Spelling(
     target=lambda source: "",
     lanes=lambda count: f"workgroup({count})",
     blocks=lambda name, lanes: f"ceil_div(len(@{name}), {lanes})",
+    apart=lambda name, dtype, source: (
+        f"store to another buffer, buffer @out : {dtype}[?] write live_out"
+        if source
+        else f"load from @{name} in another program, and launch that behind this one"
+    ),
     guard=lambda text, buffer, index, below, length, dimension: (
         ""
         if below or not length.startswith("len ")
@@ -86,52 +93,6 @@ VYRE = Spelling(
 
 def _in_text(buffer: str, indices: Sequence[str]) -> str:
     return f"@{buffer}[{', '.join(indices)}]"
-
-
-def _target_in_python(source: str) -> ast.Subscript | None:
-    """The element that a statement stores to."""
-    try:
-        (statement,) = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return None
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return targets[0] if isinstance(targets[0], ast.Subscript) else None
-
-
-def _guard_in_python(source: str, buffer: str, below: str, length: str, dimension: int) -> str:
-    """`: write if i < len(x): before it` for the text `x[i]`; "" for one whose index is not written there."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == buffer:
-            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            if dimension >= len(parts) or isinstance(parts[dimension], ast.Slice):
-                return ""
-            part = parts[dimension]
-            index = ast.get_source_segment(source, part)
-            return f": write if {below}{index} < {length}: before it"
-    return ""
-
-
-def _update_in_python(op: str, source: str) -> str:
-    """`vyre.atomic_add(y, 0, x[i])` for the text `y[0] += x[i]`, or `y[0] = y[0] + x[i]`."""
-    target = _target_in_python(source)
-    if target is None:
-        return f"vyre.{op}(...)"
-    statement = ast.parse(source).body[0]
-    value = statement.value  # type: ignore[attr-defined]
-    operands = [value]
-    if isinstance(statement, ast.Assign):
-        operands = (
-            [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "args", operands)
-        )
-    other = next((each for each in operands if ast.unparse(each) != ast.unparse(target)), value)
-    index = ast.get_source_segment(source, target.slice)
-    index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
-    array, text = (ast.get_source_segment(source, each) for each in (target.value, other))
-    return f"vyre.{op}({array}, {index}, {text})"
 
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -153,12 +114,17 @@ PYTHON = Spelling(
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
     id=lambda op, axis: f"vyre.{op}({axis})",
     atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
-    update=lambda op, buffer, indices, value, dtype, source: _update_in_python(op, source),
+    update=lambda op, buffer, indices, value, dtype, source: python_lines.update(op, source),
     element=lambda buffer, indices: f"{buffer}[{', '.join(index.removeprefix('%') for index in indices)}]",
-    target=lambda source: ast.unparse(target) if (target := _target_in_python(source)) is not None else "",
+    target=lambda source: python_lines.target_text(source),
     lanes=lambda count: f"@vyre.program(workgroup={count})",
     blocks=lambda name, lanes: f"vyre.ceil_div(len({name}), {lanes})",
-    guard=lambda text, buffer, index, below, length, dimension: _guard_in_python(
+    apart=lambda name, dtype, source: (
+        f"declare out: Write[{dtype}] in the head, and write {python_lines.stored_apart(source, name)}"
+        if source
+        else f"read {name} in another kernel, and launch that behind this one"
+    ),
+    guard=lambda text, buffer, index, below, length, dimension: python_lines.guard(
         text, buffer, below, length, dimension
     ),
 )

@@ -975,7 +975,8 @@ def _dotted_op(word: str) -> Synonym | None:
     return row._replace(word=word, source="") if row and first in OPS else None
 
 
-def advice(word: str, context: str, known: Iterable[str]) -> str | None:
-    """Advice about a name that does not exist in a context: its row, else the nearest of `known`, else None."""
+def advice(word: str, context: str, *known: Iterable[str]) -> str | None:
+    """Advice about a name that does not exist in a context: its row, else the nearest of the first of `known` that has one near,
+    else None."""
     row = lookup(word, NEIGHBOURS.get(context, (context,)))
-    return row.help if row else suggest(word, known)
+    return row.help if row else next(filter(None, (suggest(word, names) for names in known)), None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...ir.carried_values import with_iter
 from ...ir.diagnostics import Location
+from ...ir.formats import FORMATS
 from ...ir.literals import Literal, LiteralError
 from ...ir.ops import OPS, OpDef
 from ...ir.plugin_ops import find_op, known_names
@@ -21,6 +22,7 @@ from .scopes import Symbol, result_names
 
 _EMPTY_TAIL = Tail()
 _PARTS_BEHIND = re.compile(r"[ \t]*(?:<[^>\n]*>|\w+)", re.ASCII)
+_OPERANDS = re.compile(r"[ \t]+%[\w.$]++(?:, %[\w.$]++){0,9}(?=[ \t]*:)", re.ASCII)
 _WORD = re.compile(r"\w+", re.ASCII)
 
 BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out", "binding")
@@ -240,7 +242,14 @@ class OpActions(ConstantActions):
             known = known_names() if "." in name else [*OPS]
             known += ["buffer", "spec", "param"] if len(self.owners) <= 1 else []
             error = self.name_error(f"unknown op {name[:40]}", start, start + len(name), None)
-            error.suggestion = partial(self.advice, name, "op", known)
+            error.suggestion = partial(self._op_meant, name, known, start + len(name))
+
+    def _op_meant(self, name: str, known: list[str], end: int) -> str | None:
+        """Advice about a misspelt op: of those spelled alike one that has as many operands as stand behind it, if there is one."""
+        operands = _OPERANDS.match(self.source.text, end)
+        count = operands[0].count(",") + 1 if operands else None
+        alike = (op for op in known if op in OPS and FORMATS[OPS[op].format].operands == count)
+        return self.advice(name, "op", [*alike], known)
 
     def _follows_buffer(self, start: int) -> bool:
         """Whether `start` lies behind the declaration of a buffer, on its line."""

@@ -83,12 +83,12 @@ class Scopes:
         self.diagnostics.append(diagnostic)
         return diagnostic
 
-    def advice(self, word: str, context: str, known: Iterable[str]) -> str | None:
+    def advice(self, word: str, context: str, *known: Iterable[str]) -> str | None:
         """Advice about a `word` that does not exist in a `context` (see syntax/synonyms.py) where `known` ones do."""
         import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import advice
 
-        return advice(word, context, known)
+        return advice(word, context, *known)
 
     def name_error(
         self, message: str, start: int, end: int, help: str | None, what: str | None = None
