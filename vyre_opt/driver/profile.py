@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from typing import Any, Self
 from ..execution.observed_run import TimedLaunch
 from ..execution.plans.watch import label_of
 from ..ir.diagnostics import Location
-from ..ir.tracebacks import hide_own_frames
+from ..ir.tracebacks import hide_own_frames, level_of_caller
 from ..observers import OBSERVERS
 from ..scheduling.launch_work import LaunchWork, launch_work
 from .call_report import LaunchTiming, show_quantity, show_seconds, show_speed
@@ -104,10 +105,12 @@ class Profile:
     runs: list[TimedLaunch] = field(default_factory=list)
     """Each launch by itself, in the order of their ends."""
     _origin: float = field(default_factory=perf_counter)
+    _has_begun: bool = False
 
     def __enter__(self) -> Self:
         if any(each is self for each in OBSERVERS):
             raise RuntimeError("this profile is being taken already; begin another: vyre_opt.profile()")
+        self._has_begun = True
         OBSERVERS.append(self)
         return self
 
@@ -132,6 +135,11 @@ class Profile:
     @property
     def launches(self) -> list[ProfiledLaunch]:
         """The launches, those of a kind together, in the order of their first runs."""
+        if not self._has_begun:
+            message = (
+                "this profile has observed nothing: write with vyre_opt.profile() as p: around the calls"
+            )
+            warnings.warn(message, stacklevel=level_of_caller())
         groups: dict[Any, list[TimedLaunch]] = {}
         works: dict[Any, LaunchWork] = {}
         for run in self.runs:
@@ -165,7 +173,11 @@ class Profile:
             shown = [(name, str(len(s)), show_seconds(sum(s))) for name, s in rows]
             yield from _table([("passes and compilation", "times", "seconds"), *shown])
         elif not launches:
-            yield "nothing was launched or compiled"
+            yield (
+                "nothing was launched or compiled"
+                if self._has_begun
+                else ("nothing was observed: write with vyre_opt.profile() as p: around the calls")
+            )
 
     def trace(self, path: str | Path) -> None:
         """Write a trace that chrome://tracing and ui.perfetto.dev read.  Raises OSError."""

@@ -155,7 +155,16 @@ def _without_blanks(kind: _Text, octets: np.ndarray[Any, Any], text: Any) -> Any
         body = body.removesuffix(b"=").rstrip(BLANKS)
     wrong = re.search(b"[^%s%s]" % (re.escape(kind.characters), BLANKS), body)
     assert wrong is not None
-    raise BadInputs(f"at character {wrong.start()}: {chr(wrong[0][0])!a} is no character of {kind.name}")
+    help = ""
+    if kind is _HEX and re.match(rb"\s*0[xX]", body):
+        help = "; leave 0x out, text[2:]" if wrong.start() == 1 else "; leave 0x out"
+    elif kind is _BASE64 and wrong[0] in b"-_":
+        help = "; of text that is safe in URLs pass text.replace('-', '+').replace('_', '/')"
+        if isinstance(text, (bytes, bytearray)):
+            help = help.replace("('", "(b'").replace(", '", ", b'")
+    raise BadInputs(
+        f"at character {wrong.start()}: {chr(wrong[0][0])!a} is no character of {kind.name}{help}"
+    )
 
 
 def _planned_for(text: Any) -> Any:

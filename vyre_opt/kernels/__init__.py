@@ -66,6 +66,8 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(module if "." in module else f"vyre_opt.driver.{module}"), name)
+    if not isinstance(value, type):
+        value = import_module(f"{__name__}.foreign_calls").answering(name, value)
     globals()[name] = value
     return value
 

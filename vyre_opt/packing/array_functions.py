@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import unwrap
 from typing import Any
 
 from ..driver import numeric_kernels
@@ -10,7 +11,7 @@ from ..driver.planned_function import PlannedCall
 from ..execution.dispatcher import BadInputs
 from ..execution.target import Target
 
-__all__ = ["is_array_function", "name_of", "planned_call", "taken_as"]
+__all__ = ["ARRAYS", "PACKED", "is_array_function", "name_of", "planned_call", "taken_as"]
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     name: getattr(numeric_kernels, name)
@@ -25,14 +26,17 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     )
 }
 """Functions that are one planned call, and nothing before or after it."""
+PACKED = tuple(_FUNCTIONS)
+ARRAYS = "np.zeros((64, 100), np.float32)"
+"""An array of a call, as an example."""
 
 
 def is_array_function(function: Any) -> bool:
-    return any(function is known for known in _FUNCTIONS.values())
+    return any(unwrap(function) is known for known in _FUNCTIONS.values())
 
 
 def name_of(function: Any) -> str:
-    return next(name for name, known in _FUNCTIONS.items() if function is known)
+    return next(name for name, known in _FUNCTIONS.items() if unwrap(function) is known)
 
 
 def taken_as(function: Any) -> str:
@@ -46,8 +50,14 @@ def planned_call(
     """Plan of a call, and its options, which are a dict behind the arrays.  `planner`: plans only.  Raises BadInputs."""
     has_options = bool(arguments) and isinstance(arguments[-1], dict)
     arrays, options = (arguments[:-1], arguments[-1]) if has_options else (arguments, {})
+    name = name_of(function)
+    if any(isinstance(each, int) for each in arrays):
+        shape = f"np.zeros(({', '.join(map(str, arrays))}), np.float32)"
+        raise BadInputs(
+            f"shapes[{name!r}] has numbers where the arrays of a call are wanted: write shapes={{{name!r}: [({shape},)]}}"
+        )
     try:
-        planned: PlannedCall = function(*arrays, dispatcher=planner, **options)
+        planned: PlannedCall = unwrap(function)(*arrays, dispatcher=planner, **options)
     except TypeError as error:
-        raise BadInputs(f"shapes[{name_of(function)!r}]: {error}") from None
+        raise BadInputs(f"shapes[{name!r}]: {error}") from None
     return planned, options

@@ -16,7 +16,7 @@ from ..execution.dispatcher import BadInputs
 from ..ir.program import Module
 from ..pack_files.format import Part, canonical
 from ..packs.ir_data import Encoder, Unpackable
-from .array_functions import taken_as
+from .array_functions import ARRAYS, taken_as
 from .artifacts import Code
 from .decisions import Decisions
 from .plans import PlanWriter
@@ -74,7 +74,7 @@ class FunctionPacker:
         self._add_name(name)
         if not calls:
             raise BadInputs(
-                f"{name} is packed for the shapes of calls; say them: shapes={{{name!r}: [(arrays)]}}"
+                f"{name} is packed for the shapes of calls; say them: shapes={{{name!r}: [({ARRAYS},)]}}, with its arrays"
             )
         for writer in self._writers:
             rows = [writer.call(function, arguments) for arguments in calls]

@@ -19,6 +19,7 @@ from ..driver.pass_pipeline import Passes
 from ..execution.dispatcher import BadInputs
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
+from ..ir.tracebacks import public
 from ..lang.functions import Kernel
 from ..lang.pipelines import PipelineFunction
 from ..lang.translated_function import TranslatedFunction
@@ -27,7 +28,7 @@ from ..pack_files.format import Pack, Part, pack_bytes
 from ..packs.ir_data import Encoder, encoded_text, source_row
 from ..packs.pack_target import ABI
 from ..rewriting.cloning import copy_for
-from .array_functions import is_array_function, name_of
+from .array_functions import PACKED, is_array_function, name_of
 from .artifacts import Code
 from .code import CpuCode
 from .functions import FunctionPacker, Shapes
@@ -38,6 +39,7 @@ __all__ = ["pack", "packed", "targets_of"]
 CPU = "cpu"
 
 
+@public
 def pack(
     path: str | os.PathLike[str],
     functions: Iterable[Any],
@@ -58,6 +60,8 @@ def pack(
 
     The same functions give the same bytes, with cubins by the same assembler.  Raises BadInputs for what cannot be packed, DiagnosticError for a text that is wrong.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise BadInputs("the path comes first: write vyre.pack(path, [kernel])")
     content = packed(functions, targets, shapes, passes=passes, opt=opt, cubins=cubins)
     _write(Path(path), content)
     return Pack(content, str(path)).digest
@@ -73,6 +77,11 @@ def packed(
     cubins: bool | None = None,
 ) -> bytes:
     """The file that `pack` writes."""
+    if isinstance(functions, (TranslatedFunction, str)) or callable(functions):
+        name = getattr(functions, "__name__", "kernel")
+        raise BadInputs(
+            f"the functions of a pack are a list: write [{name if name.isidentifier() else 'kernel'}]"
+        )
     levels, gpus = targets_of(targets)
     wanted = _calls(shapes or {})
     codes = _codes(levels, gpus, opt, cubins)
@@ -83,6 +92,11 @@ def packed(
             packer.add_array_function(function, name, wanted.get(name, ()))
         elif isinstance(function, TranslatedFunction):
             _add_translated(packer, function, wanted)
+        elif callable(function):
+            name = getattr(function, "__name__", type(function).__name__)
+            raise BadInputs(
+                f"{name} is no function that is packed: kernels and pipelines of Python are, and of vyre_opt.kernels {', '.join(PACKED)}"
+            )
         else:
             _add_module(packer, module_of(function), passes, wanted)
     unknown = sorted(wanted.keys() - packer.names)

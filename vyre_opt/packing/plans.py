@@ -79,7 +79,7 @@ class PlanWriter:
             variants.append(_variant({}, [], {program.name: self._code(general, module)}))
         if not variants:
             raise Unpackable(
-                f"how it is lowered depends on the lengths of rows; say them: shapes={{{program.name!r}: [(arrays)]}}"
+                f"how it is lowered depends on the lengths of rows; say them: shapes={{{program.name!r}: [(x, y)]}}, x and y arrays of one"
             )
         return {"programs": [self._declared(program)], "variants": variants}
 
@@ -125,7 +125,7 @@ class PlanWriter:
             variants.append(self._pipeline_variant({}, [], general, executable.name))
         if not variants:
             raise Unpackable(
-                f"what it launches depends on lengths; say them: shapes={{{executable.name!r}: [(arrays)]}}"
+                f"what it launches depends on lengths; say them: shapes={{{executable.name!r}: [(x, y)]}}, x and y arrays of one"
             )
         return {"shape_params": list(executable.shape_params), "variants": variants}
 

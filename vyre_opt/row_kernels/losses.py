@@ -77,8 +77,8 @@ def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, 
         An array of f32 of shape (...), of the library and memory of `x`, without reduction.
 
     Raises:
-        BadInputs: for other types or shapes, and rows without elements, before anything runs.
-        ProgramError: for a label that no column has; on a GPU where accesses are checked.
+        BadInputs: for other types or shapes, and rows without elements, before anything runs; in main memory for a label that no column has.
+        ProgramError: for such a label on a GPU, where accesses are checked.
 
     Example:
         >>> kernels.cross_entropy(np.zeros((1, 4), np.float32), np.array([2], np.int32)).round(4).tolist()
@@ -86,11 +86,17 @@ def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, 
     """
     call = RowsCall("cross_entropy", {"x": x, "labels": labels}, dispatcher)
     _need_columns(call)
+    if tuple(call.operands["labels"].shape) == tuple(call.first.shape):
+        raise BadInputs(
+            "cross_entropy: labels has a number for each column; a label is the number of a column: pass labels.argmax(-1)"
+        )
     call.need("labels", call.shape, of_kind=False)
     if call.operands["labels"].kind not in LABELS:
         raise BadInputs(
             f"cross_entropy: labels holds {', '.join(LABELS)}, not {call.operands['labels'].kind}"
         )
+    if not call.backend.on_gpu:
+        _need_labels(call.operands["labels"].array, call.columns)
     y = call.result(call.shape, "float32", out)
     call.run(cross_entropy_of_rows, call.rows, as_rows(x), as_line(labels), as_line(y))
     result: A = call.given(y, out)
@@ -100,3 +106,14 @@ def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, 
 def _need_columns(call: RowsCall) -> None:
     if not call.columns:
         raise BadInputs(f"{call.name}: x has rows without elements")
+
+
+def _need_labels(labels: Any, columns: int) -> None:
+    """Raise BadInputs for a label that no column has."""
+    wrong = (labels < 0) | (labels >= columns)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise BadInputs(
+            f"cross_entropy: label {labels.reshape(-1)[row]} of row {row} is no column, which are 0 to {columns - 1}: leave such rows "
+            f"out, rows = (labels >= 0) & (labels < {columns}), and pass x[rows], labels[rows]"
+        )

@@ -37,7 +37,12 @@ class RowsCall:
         for each, array in arrays.items():
             if not hasattr(array, "shape"):
                 kind = type(array).__name__
-                raise BadInputs(f"{name}: {each} is {kind}, no array: pass np.asarray({each})")
+                help = f"pass np.asarray({each}, np.float32)"
+                if isinstance(array, (tuple, int)) and each not in list(arrays)[:1]:
+                    help = (
+                        f"leave {array} out, rows lie along the last axis: write {name}({', '.join(arrays)})"
+                    )
+                raise BadInputs(f"{name}: {each} is {kind}, no array: {help}")
         self.first, self.rows_name = next(iter(self.operands.values())), next(iter(arrays))
         if self.first.kind not in TYPES:
             raise BadInputs(

@@ -92,7 +92,7 @@ class Chain(NamedKernel):
         for number, core in enumerate(cores):
             element_type(core, f"core {number}", (element,))
             if len(core.shape) != 2 or core.shape[0] != ranks[-1]:
-                raise ValueError(f"core {number} has shape {core.shape}; it takes a vector of {ranks[-1]}")
+                raise ValueError(_unlinked(number, core.shape, ranks[-1]))
             ranks.append(core.shape[1])
         if not cores:
             return CopyOfInput()
@@ -140,3 +140,12 @@ def contraction(device: TargetDevice, element: DataType, ranks: Sequence[int]) -
     rows, columns = ranks
     sizes = rows, rows * columns
     return named_kernel("tt.contract_step").one_launch(device, [element] * 2, sizes, (columns,))
+
+
+def _unlinked(number: int, shape: Sequence[int], rank: int) -> str:
+    """The message for a core whose rows are not as many as the vector before it has elements."""
+    before = "acc has" if number == 0 else f"core {number - 1} gives a vector of"
+    message = f"core {number} has shape {tuple(shape)}, and {before} {rank} elements, which takes {rank} rows"
+    if tuple(shape[1:]) == (rank,):
+        return f"{message}: transpose the core, core.T"
+    return f"{message}: pass cores of shapes ({rank}, r1), (r1, r2) and so on"

@@ -239,6 +239,8 @@ def element_type(
     wanted = "" if type_name is None else f" of dtype {type_name!r}"
     by_numpy = next((wide for wide, short in _BY_NAME.items() if short == accepted[0].name), "")
     convert = f"; convert it, {name}.astype({by_numpy!r})" if by_numpy and type_name is None else ""
+    if convert and not any(dtype.is_float for dtype in accepted) and operand.kind.startswith("float"):
+        convert = f"; convert it to 16.16 fixed point, ({name} * 65536).astype('int32'), and the result back, / 65536"
     raise ValueError(f"{name} holds {known}, not {operand.kind}{wanted}{convert}")
 
 

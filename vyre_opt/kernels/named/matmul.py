@@ -112,6 +112,14 @@ class Matmul(NamedKernel):
         *b_extents, b_depth, columns = (*b.shape, 1) if is_column else b.shape or (0, 0)
         if not a.shape or not b.shape or depth != b_depth:
             help = "; transpose b: b.T" if b.shape[-1:] == (depth,) and len(b.shape) == 2 else ""
+            if (
+                rest
+                and a.shape == (*b.shape[:-1], *rest[0].shape[-1:])
+                and b.shape[-1:] == rest[0].shape[-2:-1]
+            ):
+                help = "; the array for the result stands behind the factors: matmul(a, b, out=c)"
+            elif not help and b_extents == a_extents and a.shape[-2:-1] == (b_depth,):
+                help = "; transpose a: a.T"
             raise ValueError(
                 f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}{help}"
             )
