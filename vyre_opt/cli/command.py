@@ -138,6 +138,9 @@ class GroupedCommand(PlainCommand):
                 message = f"no such option {error.option_name}: a pass is run by --pass={name}"
                 raise click.UsageError(message, ctx) from None
             meant = _FOREIGN_OPTIONS.get(name, "")
+            if name in _OF_WORKGROUPS:
+                message = f"no such option {error.option_name}: the invocations of a workgroup are in the head of a program, program @p workgroup(64)"
+                raise click.UsageError(message, ctx) from None
             if meant and any(meant.partition("=")[0] in param.opts for param in self.params):
                 value = next(
                     (
@@ -181,6 +184,8 @@ _FOREIGN_OPTIONS = {
     "size": "--len", "shape": "--len", "blocks": "--grid", "workgroups": "--grid", "program": "--entry", "kernel": "--entry", "define": "--spec",
 }  # fmt: skip
 """Options of other tools, and what they are here."""
+_OF_WORKGROUPS = ("block", "block_size", "threads", "workgroup", "workgroup_size", "local_size", "num_threads")
+"""Options of other tools for what a program's text says here."""
 
 
 def _passes() -> Collection[str]:

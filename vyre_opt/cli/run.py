@@ -362,10 +362,10 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         executable = _compile(module, options, target if prompt is None else prompt.session.dispatcher)
         if _has_useless_grid(executable, options):
             return 2
-        _warn_of_grid(executable, options)
         words = executable.param_words(dict(options.param))
         files = run_buffers.read_inputs(executable, options.inputs)
         arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
+        _warn_of_grid(executable, options, arguments)
         clock.lap("prepare")
         if options.autotune:
             from .run_tune import autotune
@@ -459,14 +459,22 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
     return False
 
 
-def _warn_of_grid(executable: AnyExecutable, options: RunOptions) -> None:
-    """Print the warning of a --grid along an axis that the program ignores, if it has one."""
+def _warn_of_grid(executable: AnyExecutable, options: RunOptions, arguments: Sequence[Any]) -> None:
+    """Print the warnings of a --grid along an axis that the program ignores, or that leaves elements out."""
     from ..driver.program import ProgramExecutable
     from ..ir.ignored_axes import ignored_axes
+    from ..ir.swapped_axes import swapped_axes, wrong_extent
 
     if isinstance(executable, ProgramExecutable) and options.grid is not None:
         program, grid = executable.program, (*options.grid, 1, 1)[:3]
-        errors.print_diagnostics([*ignored_axes(program, grid, program.loc)], options.color)
+        lengths = {
+            buffer.name: tuple(getattr(array, "shape", ()))
+            for buffer, array in zip(program.bound_buffers, arguments, strict=False)
+        }
+        found = [*ignored_axes(program, grid, program.loc)]
+        for rule in (swapped_axes, wrong_extent):
+            found += rule(program, grid, lengths, program.loc)
+        errors.print_diagnostics(found, options.color)
 
 
 def _call(

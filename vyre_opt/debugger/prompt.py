@@ -248,7 +248,7 @@ class Prompt(cmd.Cmd):
         name = next((each for each in matching if line in lines[each]), matching[0])
         if line not in lines[name]:
             later = [n for n in sorted(lines[name]) if n > line]
-            hint = f"; the next that computes is line {later[0]}" if later else ""
+            hint = f"; {f'the next that computes is line {later[0]}' if later else f'the last that computes is line {max(lines[name])}'}"
             raise ValueError(f"line {line} of {name} computes nothing{hint}")
         self._numbers += 1
         checked = Condition(condition) if condition else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .declarations import AccessMode
-from .diagnostics import Diagnostic, Location
+from .diagnostics import Diagnostic, Location, spelling_at
 
 __all__ = ["check_aliasing"]
 
@@ -30,4 +31,16 @@ def check_aliasing(
             does = "read" if AccessMode.READ in (access, other_access) else "write"
             message = f"{callee} would {does} @{name} while it writes it, as its {other} and its {formal}"
             help = f"pass a second buffer in the place of {formal}"
+            text = "" if loc is None else loc.source.text[loc.start : loc.end]
+            if spelling_at(loc).name == "PYTHON" and text.count("(") and "\n" not in text:
+                launch, _, rest = text.rpartition("(")
+                first, second = (f"{launch}({_with(rest, name, n)}" for n in (1, 0))
+                help += f", an argument of the pipeline's; or write t = vyre.zeros(len({name}), f32), {first} and {second}, which goes there and back"
             diagnostics.append(Diagnostic("error", message, loc.find(f"@{name}") if loc else None, help=help))
+
+
+def _with(arguments: str, name: str, place: int) -> str:
+    """Arguments of a launch with t in the first or the last place of a name."""
+    places = [match.span() for match in re.finditer(rf"\b{re.escape(name)}\b", arguments)]
+    start, end = places[-1 if place else 0]
+    return f"{arguments[:start]}t{arguments[end:]}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from .access_extents import is_matrix_access
 from .carried_values import with_iter
 from .diagnostics import Diagnostic, Location, suggest_later
-from .fixes import with_access
+from .fixes import conversion, with_access
 from .formats import FORMATS, lacks_else
 from .lowered_ops import LOWERED_FORMATS, lowered_attrs
 from .ops import FASTMATH, OpDef
@@ -278,9 +278,8 @@ class BodyChecker:
     def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
         message = f"@{buffer.name} is {verb} here, but it is {mode}"
-        error = self.error(op, message, where, "declare it read_write").add_fix(
-            with_access(buffer, "read_write")
-        )
+        flags = " ".join(["read_write", *(["live_in"] * (not buffer.live_in)), *(["live_out"] * (not buffer.live_out))])
+        error = self.error(op, message, where, f"declare it {flags}").add_fix(with_access(buffer, flags))
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:
@@ -399,11 +398,7 @@ def _conversion(op: Op, value: Value) -> str | None:
         return None
     others = [*op.results, *op.operands] if op.definition.format != "compare" else op.operands[::-1]
     wanted = next((other.type for other in others if other.type is not value.type), None)
-    if wanted is None or not (value.type.has_arithmetic and wanted.has_arithmetic):
-        return None
-    if wanted.is_bool or value.type.is_bool or value.type.with_element(wanted.element) is not wanted:
-        return None
-    return f"convert it before: {name}_{wanted.element} = cast {name} : {value.type} -> {wanted}"
+    return None if wanted is None or wanted.is_bool else conversion(value, wanted)
 
 
 def _declare(name: str, known: Sequence[str]) -> str:

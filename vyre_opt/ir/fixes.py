@@ -8,9 +8,11 @@ from itertools import chain, count
 
 from .diagnostics import Edit, Fix, Location
 from .pipeline import Launch
-from .program import Buffer, Program
+from .program import Block, Buffer, Program, Value
+from .types import DataType
 
 __all__ = [
+    "conversion",
     "next_binding",
     "with_access",
     "with_arguments",
@@ -58,6 +60,23 @@ def without_flag(buffer: Buffer, flag: str) -> Fix | None:
     if match is None:
         return None
     return Fix(f"remove {match[0].strip()}", (Edit(Location(loc.source, *match.span()), ""),))
+
+
+def conversion(value: Value, wanted: DataType) -> str | None:
+    """What gives a value another type, in words; None where nothing does."""
+    name, has = f"%{value.name}", value.type
+    if not (has.has_arithmetic and wanted.has_arithmetic):
+        return None
+    if wanted.is_matrix and not has.is_matrix:
+        return f"begin with a matrix: iter({name} = 0.0 : {wanted})" if isinstance(value.owner, Block) else None
+    if wanted.is_bool:
+        return f"compare it before, and use that: {name}_set = ne {name}, {'0.0' if has.is_float else '0'} : {has}"
+    if has is wanted.element:
+        op = "slice_broadcast" if wanted.is_slice and None not in wanted.extents else "splat" if wanted.is_vec else ""
+        return f"write it before: {name}_all = {op} {name} : {wanted}" if op else None
+    if has.is_bool or has.with_element(wanted.element) is not wanted:
+        return None
+    return f"convert it before: {name}_{wanted.element} = cast {name} : {has} -> {wanted}"
 
 
 def next_binding(program: Program) -> str:

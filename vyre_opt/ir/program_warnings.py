@@ -25,6 +25,7 @@ from .racing_stores import racing_stores
 from .rewrite import constant, constant_value
 from .shapes import show_shape
 from .types import with_article
+from .unordered_accesses import unordered_accesses
 
 __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
 
@@ -50,7 +51,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
-        diagnostics += (*racing_stores(item), *_too_much_memory(item))
+        diagnostics += (*racing_stores(item), *unordered_accesses(item), *_too_much_memory(item))
 
 
 MAX_WORKGROUP_BYTES = 227 << 10

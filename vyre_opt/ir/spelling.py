@@ -23,7 +23,8 @@ class Spelling:
     with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
     text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
     `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head.
-    `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load."""
+    `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load.  `part`: what is passed where the first elements of a buffer are all
+    that is meant, of its name and their number."""
 
     name: str
     copy_wait: str
@@ -48,6 +49,7 @@ class Spelling:
     guard: Callable[[str, str, str, str, str, int], str]
     blocks: Callable[[str, int], str]
     apart: Callable[[str, str, str], str]
+    part: Callable[[str, int], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -83,6 +85,7 @@ VYRE = Spelling(
         if source
         else f"load from @{name} in another program, and launch that behind this one"
     ),
+    part=lambda name, count: f"make @{name} {count} long",
     guard=lambda text, buffer, index, below, length, dimension: (
         ""
         if below or not length.startswith("len ")
@@ -124,6 +127,7 @@ PYTHON = Spelling(
         if source
         else f"read {name} in another kernel, and launch that behind this one"
     ),
+    part=lambda name, count: f"pass {name}[:{count}]",
     guard=lambda text, buffer, index, below, length, dimension: python_lines.guard(
         text, buffer, below, length, dimension
     ),

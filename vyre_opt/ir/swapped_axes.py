@@ -52,17 +52,18 @@ def swapped_axes(
 def wrong_extent(
     program: Program, grid: Sequence[Extent], shapes: Mapping[str, Sequence[int]], loc: Location | None
 ) -> Iterator[Diagnostic]:
-    """The warning of a launch at `loc` that counts invocations where a grid counts workgroups, or is too small for the array whose
-    length the program compares its id with."""
+    """The warning of a launch at `loc` that counts invocations where a grid counts workgroups, or is too small for the array that the
+    program stores to at its id."""
     extent, lanes = grid[0], program.workgroup[0]
     if not isinstance(extent, int) or extent < 1 or any(e != 1 for e in (*grid[1:], *program.workgroup[1:])):
         return
-    lengths = _compared_lengths(program)
+    if lanes == 1:
+        yield from _too_few_rows(program, extent, shapes, loc)
+        return
     for op in program.walk():
         name = op.attrs.get("buffer", "")
         if (
             op.name != "store"
-            or name not in lengths
             or len(shapes.get(name, ())) != 1
             or _axis(op.indices[0].owner) != 0
         ):
@@ -76,21 +77,10 @@ def wrong_extent(
         else:
             return
         help = f"write {spelling.grid(program.name, str(needed))}, {spelling.blocks(name, lanes)} workgroups"
+        if extent * lanes < count:
+            help += f"; where the first alone are meant, {spelling.part(name, extent * lanes)}"
         yield Diagnostic("warning", message, loc, help=help).note("it is stored here", op.loc)
         return
-
-
-def _compared_lengths(program: Program) -> set[str]:
-    """The buffers with whose lengths a program compares its global_id along x."""
-    found = set()
-    for op in program.walk():
-        if op.name in ("lt", "ge", "gt", "le"):
-            owners = [operand.owner for operand in op.operands]
-            if any(_axis(owner) == 0 for owner in owners):
-                found |= {
-                    owner.attrs["buffer"] for owner in owners if isinstance(owner, Op) and owner.name == "len"
-                }
-    return found
 
 
 def _axis(op: object) -> int | None:
@@ -117,3 +107,24 @@ def _warning(
     return warning.note(
         f"{spelling.id('global_id', axis)} is the index along dimension {dimension} here", op.loc
     )
+
+
+def _too_few_rows(
+    program: Program, extent: int, shapes: Mapping[str, Sequence[int]], loc: Location | None
+) -> Iterator[Diagnostic]:
+    """The warning of a launch of a program of slices over fewer workgroups than the rows that each of them stores one of."""
+    for op in program.walk():
+        name = op.attrs.get("buffer", "")
+        first = op.indices[0].owner if op.name in ("store", "slice_store") else None
+        if not isinstance(first, Op) or first.name != "workgroup_id" or first.attrs["axis"] != AXES[0]:
+            continue
+        shape, moved = shapes.get(name, ()), op.operands[0].type
+        is_row = len(op.indices) > len(moved.extents)  # the workgroup's number is that of a row, and not of an element of a block
+        if not is_row or len(shape) != len(op.indices) or extent >= shape[0]:
+            continue
+        spelling = spelling_at(op.loc)
+        rows, length = "rows" if len(shape) > 1 else "elements", spelling.extent(name, 0 if len(shape) > 1 else None)
+        message = f"this launch has {extent} workgroups for the {shape[0]} {rows} of {spelling.buffer(name)}: the others stay as they are"
+        help = f"write {spelling.grid(program.name, length)}; where the first alone are meant, {spelling.part(name, extent)}"
+        yield Diagnostic("warning", message, loc, help=help).note("it is stored here", op.loc)
+        return

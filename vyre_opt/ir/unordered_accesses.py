@@ -430,12 +430,15 @@ def _unordered(buffer: Buffer, later: _Access, earlier: _Access) -> Diagnostic:
     if not is_load and not was_load:
         change = updated(op)
         atomic = None if change is None else UPDATES.get(change[0].name)
+        moved = op.operands[0].type
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
         if change is not None and atomic is not None:
             update = spelling.update(
                 atomic, buffer.name, indices_shown(op), shown(change[1]), buffer.dtype, _text(op)
             )
             help = f"write {update}"
+        elif moved.is_vec and not buffer.dtype.is_vec:
+            help = f"an index counts elements, and {moved} has {moved.lanes} of them: multiply it by {moved.lanes}"
     elif buffer.is_on_chip:
         help = _with_barrier(later, earlier, spelling.barrier("workgroup"))
     else:

@@ -27,7 +27,7 @@ from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
 from .printing import debug_print, python_print
 from .python_source import Unsupported
-from .remedies import product_text, rank_of
+from .remedies import lanes_of, product_text, rank_of
 from .scalars import scalar_type
 
 if TYPE_CHECKING:
@@ -124,8 +124,15 @@ def _no_function(t: Expressions, node: ast.Call, callee: Binding, name: str) -> 
 def _refuse_method(t: Expressions, node: ast.Call, method: ast.Attribute) -> None:
     """`x[1].astype(u32)`.  Raises Unsupported for a type."""
     target = t.expression(node.args[0])
-    if isinstance(target, Static) and scalar_type(target.value) is not None:
-        written = f"{t.source.text(node.args[0])}({t.source.text(method.value)})"
+    name = target.value if isinstance(target, Static) else None
+    meant = (
+        (foreign_help(name) or "").removeprefix("write ").partition(";")[0]
+        if isinstance(name, str)
+        else type_meant(name)
+    )
+    if meant:
+        is_named = isinstance(target, Static) and scalar_type(target.value) is not None
+        written = f"{t.source.text(node.args[0]) if is_named else meant}({t.source.text(method.value)})"
         raise Unsupported(method, f"a value has no attribute {method.attr}", f"write {written}")
 
 
@@ -303,7 +310,9 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     values = [t.value(argument, view.buffer.dtype) for argument in rest[: len(names)]]
     dtype = view.buffer.dtype
     if dtype.is_vec or not row.accepts(dtype):
-        raise Unsupported(node, f"{row.name} does not take {dtype}")
+        raise Unsupported(
+            node, f"{row.name} does not take {dtype}", _of_bits(t, node, view, at, rest[: len(names)])
+        )
     if flags and not dtype.is_float:
         raise Unsupported(
             node, f"fastmath is for floats, and the elements of {t.source.text(array)} are {dtype}"
@@ -312,6 +321,28 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     order = word_of(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
     attrs = {"order": order, "buffer": view.buffer.name} | ({} if flags is None else {"fastmath": flags})
     return t.emitter.value(row.name, (*indices, *values), dtype, attrs)
+
+
+def _of_bits(
+    t: Expressions, node: ast.Call, view: BufferView, at: ast.expr, values: Sequence[ast.expr]
+) -> str | None:
+    """Remedy for an atomic that does not take the elements of its array: one on words of as many bits, or of 32 of them."""
+    dtype, name = view.buffer.dtype, view.buffer.name
+    word = {32: "u32", 64: "u64"}.get(dtype.bits or 0)
+    if not dtype.is_float or word is None or dtype.is_vec:
+        wide = "f32" if dtype.is_float else "i32" if dtype.kind == "int" else "u32"
+        return f"declare it {name}: ReadWrite[{wide}], and pass {name}.astype(np.{python_name(wide)})"
+    bits = [
+        f"vyre.bitcast({f'{dtype}({t.source.text(v)})' if isinstance(v, ast.Constant) else t.source.text(v)}, {word})"
+        for v in values
+    ]
+    call = f"{t.source.text(node.func)}({', '.join([name, t.source.text(at), *bits])})"
+    return f"declare it {name}: ReadWrite[{word}], pass {name}.view(np.{python_name(word)}), and write {call}"
+
+
+def python_name(dtype: str) -> str:
+    """Name of a type in NumPy: float32 for f32."""
+    return dtype.replace("f", "float").replace("u", "uint") if dtype[0] != "i" else f"int{dtype[1:]}"
 
 
 def _refuse_element(t: Expressions, node: ast.Call, names: Sequence[str]) -> None:
@@ -544,6 +575,8 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             )
         if len(node.args) < 2 or node.keywords:
             help = f"write vyre.{op} for that of a slice, x[r, :], and a loop for {op} of an array"
+            if len(node.args) == 1 and (lanes := lanes_of(t, node.args[0])):
+                raise Unsupported(node, f"{op} takes two or more values", f"write {op}({', '.join(lanes)})")
             if len(node.args) == 1 and not node.keywords and rank_of(t, node.args[0]) != 0:
                 help = f"write vyre.{op}({_row_text(t, node.args[0])})"
             raise Unsupported(node, f"{op} takes two or more values", help)
@@ -632,6 +665,9 @@ def _advise(message: str, help: str) -> Handler:
             assert isinstance(function, Static)
             return t.computed(node, function.value, *constants)
         written = ", ".join(map(t.source.text, node.args))
+        lanes = lanes_of(t, node.args[0]) if len(node.args) == 1 else []
+        if lanes and "vyre.sum " in help:
+            raise Unsupported(node, message, f"write {' + '.join(lanes)}")
         reduction = re.match(r"write vyre\.(sum|any|all) ", help)
         if (
             reduction

@@ -210,7 +210,7 @@ class Expressions:
             whole = (
                 better
                 if isinstance(node, ast.Call) and not (dtype.is_float and isinstance(argument, ast.BinOp))
-                else corrected(self.source, {argument: better}, within=node)
+                else corrected(self.source, {argument: better, **self._widened_divisor(node, wide)}, within=node)
             )
             help = f"write {f'{narrow.element}({whole})' if is_divided else whole}"
         else:
@@ -219,6 +219,22 @@ class Expressions:
             help = f"write {better}"
         loc = self.source.location(node)
         self.emitter.warnings.append(Diagnostic("warning", message, loc, help=help))
+
+    def _widened_divisor(self, node: ast.expr, wide: DataType) -> dict[ast.AST, str]:
+        """The divisor of a quotient in the type of its wider dividend: `u32(len(row))` for `u8(len(row))`."""
+        divisor = node.right if isinstance(node, ast.BinOp) else None
+        if divisor is None or isinstance(divisor, ast.Constant):
+            return {}
+        is_cast = isinstance(divisor, ast.Call) and len(divisor.args) == 1
+        inner = divisor.args[0] if is_cast and self._is_type(divisor.func) else divisor  # type: ignore[attr-defined]
+        return {divisor: f"{wide}({self.source.text(inner)})"}
+
+    def _is_type(self, node: ast.expr) -> bool:
+        try:
+            binding = self.expression(node)
+        except Unsupported:
+            return False
+        return isinstance(binding, Static) and scalar_type(binding.value) is not None
 
     # --- errors
 
@@ -294,7 +310,12 @@ class Expressions:
         root = name.partition(".")[0]
         if name and root not in self.env and root not in self.source.names:
             raise undefined(node, name, (*self.env, *self.source.names))
-        return self.expression(node.value)
+        try:
+            return self.expression(node.value)
+        except Unsupported as error:
+            if name and (help := foreign_help(name)) is not None:  # of a module in between: vyre.linalg.norm
+                error.help = help
+            raise
 
     def visit_attribute(self, node: ast.Attribute) -> Binding:
         base = self.owner(node)

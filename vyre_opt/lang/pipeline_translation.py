@@ -263,7 +263,11 @@ class _Translator:
             instead = "leave it out: results are in the arrays of the caller that are Write or ReadWrite"
             raise Unsupported(node, "a pipeline returns nothing", instead)
         elif isinstance(node, ast.While):
-            raise Unsupported(node, _ONLY_HERE, "write for _ in range(3), a number of rounds that is known")
+            call = f"{self.source.tree.name}({', '.join(a.arg for a in self.source.arguments)})"
+            help = "write for _ in range(3), a number of rounds that is known"
+            if any(isinstance(each, ast.Subscript) for each in ast.walk(node.test)):
+                help += f"; as long as a result says so, have a round in the pipeline, and call it in Python, while {self.source.text(node.test)}: {call}"
+            raise Unsupported(node, _ONLY_HERE, help)
         else:
             message, help = STATEMENTS.get(type(node), (_ONLY_HERE, None))
             raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)
@@ -745,7 +749,9 @@ class _Translator:
         base, index = self.expression(node.value), self._subscript(node.slice)
         items = base if isinstance(base, tuple) else base.value if isinstance(base, _Constant) else None
         if items is None:
-            raise Unsupported(node, "a pipeline reads no elements", "read them in a program")
+            text = self.source.text(node)
+            help = f"pass {self.source.text(node.value)} to the program in its place, and read {text} there"
+            raise Unsupported(node, "a pipeline reads no elements", help)
         try:
             return items[index] if isinstance(base, tuple) else _Constant(checked(node, items[index]))
         except (TypeError, LookupError) as error:
@@ -791,6 +797,8 @@ class _Translator:
         callee = self.constant(of_launch, "what a pipeline calls")
         if isinstance(callee, (Kernel, KernelIntrinsic)):
             help = f"write it on a line of its own, {self.source.text(node.func)}(x, y): it writes to an array that it takes"
+            if isinstance(callee, Kernel):
+                help = self._with_result(node, callee) or help
             raise Unsupported(node, "a launch gives no value", help)
         if of_launch is not node.func:
             callee = self.constant(node.func, "what a pipeline calls")
@@ -809,11 +817,49 @@ class _Translator:
             raise Unsupported(
                 node, "a buffer has a name of its own", f"assign it: t = {self.source.text(node)}"
             )
-        instead = _not_here(node, callee, self.source.text(node.func))
+        instead = _not_here(node, callee, self.source.text(node.func)) or self._as_kernel(node)
         if instead is not None and any(self._maybe_constant(a) is None for a in node.args):
             message = f"{self.source.text(node.func)} computes in Python, before the pipeline runs"
             raise Unsupported(node, message, instead)
         return self._evaluated(node)
+
+    def _with_result(self, node: ast.Call, kernel: Kernel) -> str | None:
+        """The launch in `t = scale[grid](x)` with memory for its result; None where it is not that which is missing."""
+        statement = next((s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None)
+        target = statement.targets[0] if statement is not None else None
+        missing = kernel.parameters[len(node.args) :]
+        first = next((a for a in node.args if isinstance(self._maybe(a), Buffer)), None)
+        if not isinstance(target, ast.Name) or len(missing) != 1 or node.keywords or first is None:
+            return None
+        buffers = kernel.module.programs[kernel.function.__name__].buffers if not kernel.variables else {}
+        if missing[0] not in buffers:
+            return None
+        arguments = ", ".join([*map(self.source.text, node.args), target.id])
+        launch = f"{self.source.text(node.func)}({arguments})"
+        if isinstance(self.env.get(target.id), Buffer):
+            return f"write {launch}"
+        size = f"len({self.source.text(first)})"
+        return f"write {target.id} = vyre.buffer({buffers[missing[0]].dtype}, {size}), and below it {launch}"
+
+    def _as_kernel(self, node: ast.Call) -> str | None:
+        """Remedy for a function of arrays that is called on buffers: the named kernel, or a kernel that has its op."""
+        buffers = [self.source.text(a) for a in node.args if isinstance(self._maybe(a), Buffer)]
+        if not buffers:
+            return None
+        name = self.source.text(node.func)
+        last = name.rpartition(".")[2]
+        statement = next((s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None)
+        target = statement.targets[0] if statement is not None else None
+        base = target.value if isinstance(target, ast.Subscript) else target
+        out = self.source.text(base) if base is not None else "y"
+        named = next((kernel for kernel in NAMED_KERNELS if kernel.rpartition(".")[2] == last), None)
+        if named is not None:
+            return f"write vyre.{named}({', '.join([*buffers, out])})"
+        op = last if last in INTRINSICS else "exp"
+        return (
+            f"write a kernel, with @vyre.program(workgroup=64) and y[i] = vyre.{op}(x[i]) in it, and launch it here: "
+            f"kernel[vyre.ceil_div(len({buffers[0]}), 64)]({', '.join([*buffers, out])})"
+        )
 
     def _evaluated(self, node: ast.expr) -> _Constant:
         """An expression of constants, as Python computes it."""

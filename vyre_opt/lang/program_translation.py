@@ -31,7 +31,6 @@ from ..ir.program import (
 from ..ir.program_warnings import ignored_breakpoints
 from ..ir.scopes import Scope
 from ..ir.shapes import has_slices
-from ..ir.unordered_accesses import unordered_accesses
 from ..ir.verifier import verify
 from .array_types import array_type, declared_array, refuse_arguments
 from .bindings import Binding, BufferView
@@ -117,7 +116,7 @@ def translate_program(
         remove_dead_code(program.body)
     give_flags(program.body, fastmath)
     module.add(program)
-    warnings = [*verify(module), *ignored_breakpoints(program), *unordered_accesses(program)]
+    warnings = [*verify(module), *ignored_breakpoints(program)]
     for each in warnings:
         _tell_of_return(each, source)
     warnings += emitter.warnings

@@ -19,6 +19,7 @@ __all__ = [
     "is_of_lanes",
     "corrected",
     "free_name",
+    "lanes_of",
     "place_of",
     "product_text",
     "rank_of",
@@ -199,6 +200,18 @@ def place_of(t: Any, view: BufferView, node: ast.expr) -> str:
     lead = buffer.dimensions - rank
     first = _ids(t, _GROUPS if rank else (*_LANES, *_GROUPS), lead)
     return f"{buffer.name}[{', '.join([*first, *[':'] * rank])}]"
+
+
+def lanes_of(t: Any, node: ast.expr) -> list[str]:
+    """Texts of the lanes of a short vector; none for another expression."""
+    try:
+        with t.emitter.aside():
+            binding = t.expression(node)
+    except Unsupported:
+        return []
+    dtype = known(type_of(binding)) if isinstance(binding, Value) else None
+    count = dtype.lanes if isinstance(dtype, DataType) and dtype.is_vec and isinstance(node, ast.Name) else 0
+    return [f"{t.source.text(node)}[{lane}]" for lane in range(count)] if count <= 16 else []
 
 
 def product_text(t: Any, factors: Sequence[ast.expr]) -> str | None:

@@ -29,7 +29,7 @@ from .expressions import (
 )
 from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import FunctionSource, Unsupported
-from .remedies import corrected, free_name, refuse_ellipsis, statement_of
+from .remedies import corrected, free_name, product_text, refuse_ellipsis, statement_of
 
 __all__ = [
     "MASK",
@@ -305,7 +305,10 @@ def _no_elements(
             message,
             f"load the part that is meant as a slice of its own, x[r, 0:32] of an array x; of a row of fixed extent, {text}[:, None] is a column",
         )
-    help = f"choose it by vyre.sum(vyre.where(vyre.arange(len({text})) == {index}, {text}, 0)), or read it from the array, x[r, {index}]"
+    at = t.expression(node.slice)
+    if isinstance(at, Value) and known(type_of(at)) is not DataType.U32:
+        index = f"u32({index})"
+    help = f"choose it by vyre.sum(vyre.where(vyre.arange(len({text})) == {index}, {text}, 0))"
     if len(dtype.extents) > 1:
         help = f"one element is read from the array, x[r, {index}]"
     return Unsupported(node, message, help)
@@ -445,6 +448,8 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
                 f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
                 of_whole_product(t, node, *nodes)
                 if _are_open_blocks(values)
+                else f"write {rows}"
+                if (rows := product_text(t, nodes)) and "vyre.sum" in rows
                 else _block_of(t, at, dtype, nodes),
             )
         types.append(dtype)

@@ -80,6 +80,9 @@ def parse_pipeline(text: str) -> list[Pass]:
 
     while tokens[at][0]:
         name, _ = tokens[at]
+        nested = re.fullmatch(r"\s*(?:[\w.]+\()+([^()]*)\)+\s*", text)
+        if nested and "." in name:
+            raise fail(f"passes stand in no {name}(...): write {nested[1]}")
         if not (name[0].isalpha() or name[0] == "_"):
             raise fail("expected the name of a pass")
         at += 1
@@ -122,6 +125,9 @@ def parse_pipeline(text: str) -> list[Pass]:
 def _meant(text: str, token: tuple[str, int]) -> str:
     """The remedy for what stands between passes in the place of a comma, or of the braces of options."""
     word, start = token
+    inner = re.match(r"[<(\[]\s*([\w-]+\s*=[^>)\]]*)[>)\]]", text[start:])
+    if inner:
+        return f": options stand in braces: write {text[:start]}{{{inner[1]}}}{text[start + inner.end() :]}"
     if word[0] in ";|+":
         return f": write {text[:start]},{text[start + 1 :].lstrip()}"
     if word[0] in "([":

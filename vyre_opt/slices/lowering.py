@@ -26,6 +26,7 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
+from ..ir.unlike_extents import unlike_extents
 from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
 from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
@@ -473,7 +474,7 @@ class _Lowering:
                 is_same = self.b.eq(one.value, other.value)
                 self.b.assert_(
                     is_same,
-                    f"{op.name} takes slices of the same extents: pass arrays whose rows are as long as each other",
+                    unlike_extents(op),
                 )
 
     # --- results -----------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from ..ir.fixes import conversion
 from ..ir.formats import FORMATS, mask_type, no_mask, type_list
 from ..ir.literals import LiteralError, encode_constant, quote, read_int, show
 from ..ir.loops import bounds, inits
@@ -74,7 +75,11 @@ Parsed = tuple[tuple[Value, ...], tuple[DataType, ...], dict[str, Any]]
 
 
 class MalformedOp(Exception):
-    """The parts of an op do not fit its format; the text says how it is written."""
+    """The parts of an op do not fit its format; the text says how it is written, `help` what to write where that is known."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
 
 
 def _own_rule(row: OpDef, tail: Tail) -> Parsed:
@@ -166,7 +171,8 @@ def _need_operands(row: OpDef, tail: Tail, count: int) -> None:
 def _need_type(value: Value, dtype: DataType | None) -> None:
     """A type written for an operand is the operand's; an unknown one follows from another error."""
     if dtype not in (None, UNKNOWN, value.type) and value.type is not UNKNOWN:
-        raise MalformedOp(f"{value} is {value.type}, not {dtype}")
+        assert dtype is not None
+        raise MalformedOp(f"{value} is {value.type}, not {dtype}", conversion(value, dtype))
 
 
 def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:

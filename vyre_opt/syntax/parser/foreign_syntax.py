@@ -37,7 +37,7 @@ class Statement:
 
     `error`, `error_end`: where the token is that does not fit, in the line.  `context`: item, op, stage, flag of a
     buffer that is declared before it on the line, or the first line of the text.
-    `scope`, `buffers`: what is declared before it.  `version`: of the text's format.
+    `scope`, `buffers`: what is declared before it.  `before`: the end of the text before it.  `version`: of the text's format.
     """
 
     line: str
@@ -48,6 +48,7 @@ class Statement:
     scope: Mapping[str, Value] = field(default_factory=dict)
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     version: int = 1
+    before: str = ""
 
     def at(self, start: int, end: int, message: str, help: str) -> Advice:
         return Advice(self.offset + start, self.offset + end, message, help)
@@ -422,7 +423,8 @@ def _operand_name(statement: Statement) -> Advice | None:
     else:
         operands = re.findall(r"%[\w.$]+", statement.line[match.end("op") :])
         dtype = statement.type_of(*operands)
-        help = f"read it before: %{name[1:]} = param {name} : {dtype}, and write %{name[1:]} here"
+        kind = "spec" if re.search(rf"\bspec\s+{re.escape(name)}\b", statement.before) else "param"
+        help = f"read it before: %{name[1:]} = {kind} {name} : {dtype}, and write %{name[1:]} here"
     return statement.at(*match.span("at"), "an operand is a value", help)
 
 

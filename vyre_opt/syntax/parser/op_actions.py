@@ -115,7 +115,7 @@ class OpActions(ConstantActions):
                 operands, types, attrs = parse_op(row, tail)
             except (MalformedOp, LiteralError) as error:
                 at = self.source.text.find(name, start + len(results))
-                self.malformed(row, tail, str(error), start, at, end)
+                self.malformed(row, tail, error, start, at, end)
             else:
                 if "," not in results and len(types) == 1:  # the common case, in line for speed
                     token = results[:-1].rstrip()
@@ -147,7 +147,7 @@ class OpActions(ConstantActions):
             if self._follows_buffer(start):  # a flag of another language that is an op here
                 self.unknown_word(name, start, is_bare=True)
             else:
-                self.malformed(row, tail, str(error), start, start, end)
+                self.malformed(row, tail, error, start, start, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
 
@@ -162,7 +162,9 @@ class OpActions(ConstantActions):
             self.unknown_word(name, start)
         return row
 
-    def malformed(self, row: OpDef, tail: Tail, message: str, start: int, name_start: int, end: int) -> None:
+    def malformed(
+        self, row: OpDef, tail: Tail, wrong: MalformedOp, start: int, name_start: int, end: int
+    ) -> None:
         """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
 
         `start`: of the statement; `name_start`: of the op's name.
@@ -170,6 +172,7 @@ class OpActions(ConstantActions):
         import_module("vyre_opt.syntax.synonyms")
         from ..synonyms import lookup
 
+        message = str(wrong)
         if (
             tail.access is not None
             and tail.access[0] in ("load", "store")
@@ -196,7 +199,7 @@ class OpActions(ConstantActions):
             example = SYNTAX[row.format].example.format(name=row.name, type="f32")
             help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
         message, colon, written = message.partition(": write ")
-        help = help or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
+        help = help or wrong.help or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:

@@ -44,6 +44,8 @@ _UNKNOWN = {
 """The message about a word of another language, by its place."""
 MAX_EXPLAINED = 500
 """Characters of a line, before an error and behind it, in which other languages are looked for."""
+MAX_BEFORE = 4000
+"""Characters before a line in which a declaration is looked for."""
 
 
 class OtherLanguage(Exception):
@@ -215,7 +217,10 @@ class RecoveringActions(ModuleActions):
             context = "flag"
         line = self.source.text[start:line_end].partition("//")[0]
         at, end = (min(max(offset - start, 0), len(line)) for offset in (token.start, token.end))
-        statement = Statement(line, start, at, end, context, self.scope, self.declared, self.module.version)
+        before = self.source.text[max(0, start - MAX_BEFORE) : start]
+        statement = Statement(
+            line, start, at, end, context, self.scope, self.declared, self.module.version, before
+        )
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
             message = _UNKNOWN[row.context if row.context in ("type", "flag") else context]

@@ -14,6 +14,7 @@ from ...execution.faults import out_of_bounds
 from ...ir import arith
 from ...ir.program import Op
 from ...ir.types import DataType
+from ...ir.unlike_extents import unlike_extents
 from .convert import cast
 from .elementwise import compute
 from .frame import Frame
@@ -160,7 +161,7 @@ def _other_extents(
     machine: Machine, frame: Frame, op: Op, one: tuple[int, ...], other: tuple[int, ...]
 ) -> ProgramError:
     texts = [" x ".join(map(str, extents)) for extents in (one, other)]
-    message = f"{op.name} takes slices of the same extents, not {texts[0]} and {texts[1]}: pass arrays whose rows are as long as each other"
+    message = unlike_extents(op, f", not {texts[0]} and {texts[1]}")
     by = machine.invocation_at(frame, 0)
     return machine.fault("assert", op, f"{message}, by {by}", by=by)
 
