@@ -184,7 +184,15 @@ _FOREIGN_OPTIONS = {
     "size": "--len", "shape": "--len", "blocks": "--grid", "workgroups": "--grid", "program": "--entry", "kernel": "--entry", "define": "--spec",
 }  # fmt: skip
 """Options of other tools, and what they are here."""
-_OF_WORKGROUPS = ("block", "block_size", "threads", "workgroup", "workgroup_size", "local_size", "num_threads")
+_OF_WORKGROUPS = (
+    "block",
+    "block_size",
+    "threads",
+    "workgroup",
+    "workgroup_size",
+    "local_size",
+    "num_threads",
+)
 """Options of other tools for what a program's text says here."""
 
 

@@ -116,7 +116,19 @@ def out_of_bounds(
         help += spelling_at(op.loc).guard(
             _text(op), written, op.indices[dimension].name, below, length, dimension
         )
-    if any(_is_wrapped(index) for index in indices):
+    whole = [spelling_at(op.loc).extent(written, k if len(shape) > 1 else None) for k in range(len(shape))]
+    better = ""
+    if op.loc is not None and len(dimensions) == 1:
+        loc = op.loc
+        better = spelling_at(loc).bound(
+            loc.source.text, loc.start, loc.end, written, whole, dimensions[0] or 0
+        )
+    owner = program.buffers.get(name)
+    if owner is not None and owner.is_on_chip and len(indices) == 1 and not better:
+        help = f"{spelling_at(op.loc).longer(written, str(owner.dtype), indices[0] + covered)}, or {help}"
+    if better:
+        help = better
+    elif any(_is_wrapped(index) for index in indices):
         help = f"an unsigned index below 0 wraps: compare it before it is computed, or compute with i32; or {help}"
     elif len(shape) > 1 and dimensions[-1] != len(shape) - 1:  # rows beyond the last
         help += ", or launch as many workgroups as there are"

@@ -34,8 +34,8 @@ def check_aliasing(
             text = "" if loc is None else loc.source.text[loc.start : loc.end]
             if spelling_at(loc).name == "PYTHON" and text.count("(") and "\n" not in text:
                 launch, _, rest = text.rpartition("(")
-                first, second = (f"{launch}({_with(rest, name, n)}" for n in (1, 0))
-                help += f", an argument of the pipeline's; or write t = vyre.zeros(len({name}), f32), {first} and {second}, which goes there and back"
+                there, back = (f"{launch}({_with(rest, name, n)}" for n in (1, 0))
+                help += f", an argument of the pipeline's; or write t = vyre.zeros(len({name}), f32), {there} and {back}, which goes there and back"
             diagnostics.append(Diagnostic("error", message, loc.find(f"@{name}") if loc else None, help=help))
 
 

@@ -278,7 +278,9 @@ class BodyChecker:
     def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
         message = f"@{buffer.name} is {verb} here, but it is {mode}"
-        flags = " ".join(["read_write", *(["live_in"] * (not buffer.live_in)), *(["live_out"] * (not buffer.live_out))])
+        flags = " ".join(
+            ["read_write", *(["live_in"] * (not buffer.live_in)), *(["live_out"] * (not buffer.live_out))]
+        )
         error = self.error(op, message, where, f"declare it {flags}").add_fix(with_access(buffer, flags))
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 

@@ -68,11 +68,19 @@ def conversion(value: Value, wanted: DataType) -> str | None:
     if not (has.has_arithmetic and wanted.has_arithmetic):
         return None
     if wanted.is_matrix and not has.is_matrix:
-        return f"begin with a matrix: iter({name} = 0.0 : {wanted})" if isinstance(value.owner, Block) else None
+        return (
+            f"begin with a matrix: iter({name} = 0.0 : {wanted})" if isinstance(value.owner, Block) else None
+        )
     if wanted.is_bool:
         return f"compare it before, and use that: {name}_set = ne {name}, {'0.0' if has.is_float else '0'} : {has}"
     if has is wanted.element:
-        op = "slice_broadcast" if wanted.is_slice and None not in wanted.extents else "splat" if wanted.is_vec else ""
+        op = (
+            "slice_broadcast"
+            if wanted.is_slice and None not in wanted.extents
+            else "splat"
+            if wanted.is_vec
+            else ""
+        )
         return f"write it before: {name}_all = {op} {name} : {wanted}" if op else None
     if has.is_bool or has.with_element(wanted.element) is not wanted:
         return None

@@ -115,6 +115,8 @@ class _Bodies:
                 self.found += _comparison(op, self.item)
             elif op.name == "abs":
                 self.found += _absolute(op)
+            elif op.name == "rem":
+                self.found += _remainder(op)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -221,6 +223,46 @@ def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
             names = [_name(operand) if is_own else None for operand in difference.operands]
             help = _help(op.loc, names, instead)
         yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _remainder(op: Op) -> Iterator[Diagnostic]:
+    """The warning of a remainder of an id less a number, `(i - 1) % n`, where the difference wraps at a power of two first."""
+    number, divisor = op.operands
+    difference, size = number.owner, constant_value(divisor)
+    if not isinstance(difference, Op) or difference.name != "sub" or number.type.element.kind != "uint":
+        return
+    first, less = difference.operands
+    is_id = isinstance(first.owner, Op) and first.owner.definition.format == "id"
+    steps = constant_value(less)
+    if (
+        not is_id
+        or not isinstance(steps, int)
+        or steps < 1
+        or (isinstance(size, int) and size & (size - 1) == 0)
+    ):
+        return
+    texts = [_text_of(value, op.loc) for value in (first, divisor)]
+    spelling = spelling_at(op.loc)
+    whole = f"({texts[0]} + {texts[1]} - {steps}) % {texts[1]}"
+    help = (
+        f"write {whole}"
+        if spelling.name == "PYTHON"
+        else f"add {texts[1]} to {texts[0]} before {steps} is subtracted"
+    )
+    message = f"{texts[0]} - {steps} wraps below 0 at 2^{number.type.bits}, before the remainder by {texts[1]} is taken"
+    yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _text_of(value: Value, loc: Location | None) -> str:
+    """The text of an operand where it is written in the op's own, else its name."""
+    spelling, op = spelling_at(loc), value.owner
+    known = constant_value(value)
+    if isinstance(known, int):
+        return str(known)
+    inside = isinstance(op, Op) and op.loc is not None and loc is not None and op.loc in loc
+    if isinstance(op, Op) and op.loc is not None and (inside or value.name.isdigit()):
+        return op.loc.source.text[op.loc.start : op.loc.end]
+    return value.name if spelling.name == "PYTHON" else f"%{value.name}"
 
 
 def _absolute(op: Op) -> Iterator[Diagnostic]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-__all__ = ["guard", "index_parts", "stored_apart", "target_text", "update"]
+__all__ = ["bound", "guard", "index_parts", "stored_apart", "target_text", "update"]
 
 
 def index_parts(index: ast.expr) -> list[ast.expr]:
@@ -74,3 +75,113 @@ def update(op: str, source: str) -> str:
     index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
     array, text = (ast.get_source_segment(source, each) for each in (target.value, other))
     return f"vyre.{op}({array}, {index}, {text})"
+
+
+MOST_PARSED = 200_000
+"""Characters of a file that is parsed, at most."""
+
+
+def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], dimension: int) -> str:
+    """What is wrong with the bound that an index out of bounds has, and the line as it should be; "" where that is not seen.
+
+    for j in range(x.shape[0]): ... x[i, j]          if i < x.shape[1]: ... x[i, j]          x[len(x) - i]          x.vec(4)[i]
+    """
+    try:
+        tree = ast.parse(text) if len(text) <= MOST_PARSED else None
+    except (SyntaxError, ValueError):
+        tree = None
+    if tree is None:
+        return ""
+    around = _around(tree, _place(text, start), _place(text, end))
+    access = next((node for node in ast.walk(around[-1]) if _is_of(node, buffer)), None)
+    if not isinstance(access, ast.Subscript):
+        return ""
+    parts = index_parts(access.slice)
+    if dimension >= len(parts) or isinstance(parts[dimension], ast.Slice):
+        return ""
+    index, length = ast.unparse(parts[dimension]), lengths[dimension]
+    if (
+        isinstance(access.value, ast.Call)
+        and getattr(access.value.func, "attr", "") == "vec"
+        and access.value.args
+    ):
+        lanes, base = ast.unparse(access.value.args[0]), ast.unparse(access.value)
+        before = "".join(f"{ast.unparse(part)}, " for part in parts[:-1])
+        return (
+            f"an index of {base} counts vectors of {lanes} elements: write {base}[{before}{_operand(index)} // {lanes}] for the one at element {index}, "
+            f"or if {index} < {length} // {lanes}: before it"
+        )
+    if index.startswith(f"{length} - ") and not index.startswith(f"{length} - 1"):
+        parts[dimension] = ast.parse(index.replace(f"{length} - ", f"{length} - 1 - ", 1), mode="eval").body
+        return f"the last element is at {length} - 1: write {buffer}[{', '.join(map(ast.unparse, parts))}]"
+    own = {ast.unparse(part): lengths[number] for number, part in enumerate(parts) if number < len(lengths)}
+    for node in reversed(around):
+        if isinstance(node, ast.For) and ast.unparse(node.target) == index:
+            call = node.iter
+            if (
+                isinstance(call, ast.Call)
+                and call.args
+                and _is_extent(last := call.args[min(1, len(call.args) - 1)], length)
+            ):
+                was = ast.unparse(last)
+                call.args[call.args.index(last)] = ast.parse(length, mode="eval").body
+                return f"{index} counts to {was}, and this goes along {length}: write for {index} in {ast.unparse(call)}:"
+        tests = [node.test] if isinstance(node, (ast.If, ast.While, ast.IfExp)) else []
+        for test in tests:
+            wrong = [
+                each
+                for each in ast.walk(test)
+                if isinstance(each, ast.Compare)
+                and isinstance(each.ops[0], ast.Lt)
+                and (of := own.get(ast.unparse(each.left))) is not None
+                and _is_extent(each.comparators[0], of)
+            ]
+            if any(ast.unparse(each.left) == index for each in wrong):
+                was = next(
+                    ast.unparse(each.comparators[0]) for each in wrong if ast.unparse(each.left) == index
+                )
+                for each in wrong:
+                    each.comparators[0] = ast.parse(own[ast.unparse(each.left)], mode="eval").body
+                word = "while" if isinstance(node, ast.While) else "if"
+                return f"{index} is compared with {was}, and this goes along {length}: write {word} {ast.unparse(test)}:"
+    return ""
+
+
+def _operand(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, in bytes, as the nodes of a tree have them."""
+    line = text.rfind("\n", 0, offset) + 1
+    return text.count("\n", 0, offset) + 1, len(text[line:offset].encode())
+
+
+def _around(tree: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> list[ast.AST]:
+    """The nodes around a place, from the outermost in."""
+    around = [tree]
+    while True:
+        for child in ast.iter_child_nodes(around[-1]):
+            first = getattr(child, "lineno", None), getattr(child, "col_offset", None)
+            last = getattr(child, "end_lineno", None), getattr(child, "end_col_offset", None)
+            if None not in first and first <= start and end <= last:
+                around.append(child)
+                break
+        else:
+            return around
+
+
+def _is_of(node: ast.AST, buffer: str) -> bool:
+    """Whether a node is an element of a buffer: `x[i]`, `x.vec(4)[i]`."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    base: ast.expr = node.value
+    if isinstance(base, ast.Call) and isinstance(base.func, ast.Attribute):
+        base = base.func.value
+    return isinstance(base, ast.Name) and base.id == buffer
+
+
+def _is_extent(node: ast.expr, other: str) -> bool:
+    """Whether an expression is the extent of an array, `len(x)` or `x.shape[1]`, and not `other`."""
+    text = ast.unparse(node)
+    return text != other and (text.startswith("len(") or ".shape[" in text)

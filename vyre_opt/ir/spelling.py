@@ -24,7 +24,8 @@ class Spelling:
     text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
     `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head.
     `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load.  `part`: what is passed where the first elements of a buffer are all
-    that is meant, of its name and their number."""
+    that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
+    access in it, the buffer, its extents and the dimension."""
 
     name: str
     copy_wait: str
@@ -50,6 +51,8 @@ class Spelling:
     blocks: Callable[[str, int], str]
     apart: Callable[[str, str, str], str]
     part: Callable[[str, int], str]
+    longer: Callable[[str, str, int], str]
+    bound: Callable[[str, int, int, str, Sequence[str], int], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -86,6 +89,10 @@ VYRE = Spelling(
         else f"load from @{name} in another program, and launch that behind this one"
     ),
     part=lambda name, count: f"make @{name} {count} long",
+    longer=lambda name, dtype, count: (
+        f"declare more elements, at least buffer @{name} : {dtype}[{count}] workgroup"
+    ),
+    bound=lambda source, start, end, buffer, lengths, dimension: "",
     guard=lambda text, buffer, index, below, length, dimension: (
         ""
         if below or not length.startswith("len ")
@@ -128,6 +135,10 @@ PYTHON = Spelling(
         else f"read {name} in another kernel, and launch that behind this one"
     ),
     part=lambda name, count: f"pass {name}[:{count}]",
+    longer=lambda name, dtype, count: (
+        f"write {name} = vyre.shared({dtype}, {count}), of as many elements at least"
+    ),
+    bound=python_lines.bound,
     guard=lambda text, buffer, index, below, length, dimension: python_lines.guard(
         text, buffer, below, length, dimension
     ),

@@ -62,11 +62,7 @@ def wrong_extent(
         return
     for op in program.walk():
         name = op.attrs.get("buffer", "")
-        if (
-            op.name != "store"
-            or len(shapes.get(name, ())) != 1
-            or _axis(op.indices[0].owner) != 0
-        ):
+        if op.name != "store" or len(shapes.get(name, ())) != 1 or _axis(op.indices[0].owner) != 0:
             continue
         count, spelling = shapes[name][0], spelling_at(op.loc)
         needed = -(-count // lanes)
@@ -119,11 +115,16 @@ def _too_few_rows(
         if not isinstance(first, Op) or first.name != "workgroup_id" or first.attrs["axis"] != AXES[0]:
             continue
         shape, moved = shapes.get(name, ()), op.operands[0].type
-        is_row = len(op.indices) > len(moved.extents)  # the workgroup's number is that of a row, and not of an element of a block
+        is_row = len(op.indices) > len(
+            moved.extents
+        )  # the workgroup's number is that of a row, and not of an element of a block
         if not is_row or len(shape) != len(op.indices) or extent >= shape[0]:
             continue
         spelling = spelling_at(op.loc)
-        rows, length = "rows" if len(shape) > 1 else "elements", spelling.extent(name, 0 if len(shape) > 1 else None)
+        rows, length = (
+            "rows" if len(shape) > 1 else "elements",
+            spelling.extent(name, 0 if len(shape) > 1 else None),
+        )
         message = f"this launch has {extent} workgroups for the {shape[0]} {rows} of {spelling.buffer(name)}: the others stay as they are"
         help = f"write {spelling.grid(program.name, length)}; where the first alone are meant, {spelling.part(name, extent)}"
         yield Diagnostic("warning", message, loc, help=help).note("it is stored here", op.loc)

@@ -210,7 +210,9 @@ class Expressions:
             whole = (
                 better
                 if isinstance(node, ast.Call) and not (dtype.is_float and isinstance(argument, ast.BinOp))
-                else corrected(self.source, {argument: better, **self._widened_divisor(node, wide)}, within=node)
+                else corrected(
+                    self.source, {argument: better, **self._widened_divisor(node, wide)}, within=node
+                )
             )
             help = f"write {f'{narrow.element}({whole})' if is_divided else whole}"
         else:

@@ -133,8 +133,27 @@ def _unwritten(read: UnwrittenRead) -> Diagnostic:
     declared = show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)
     reader = stage.program if isinstance(stage, Launch) else getattr(stage, "kernel", "host_read")
     message = f"{reader} reads {buffer.name}, which is Write, before anything writes it"
-    error = Diagnostic("error", message, stage.loc, help=f"declare it {declared}")
+    help = f"declare it {declared}"
+    exchanged = _exchanged(stage, buffer.name)
+    error = Diagnostic("error", message, stage.loc, help=f"{exchanged}, or {help}" if exchanged else help)
     return error.note(f"{buffer.name} is declared here", buffer.loc)
+
+
+def _exchanged(stage: Any, name: str) -> str | None:
+    """Remedy for a launch on two arrays, in text `halve[grid](y, mid)`, of which the first is what the pipeline gives back."""
+    if (
+        not isinstance(stage, Launch)
+        or len(stage.buffers) != 2
+        or stage.buffers[0] != name
+        or stage.loc is None
+    ):
+        return None
+    text = stage.loc.source.text[stage.loc.start : stage.loc.end]
+    head, bracket, rest = text.rpartition("(")
+    other = stage.buffers[1]
+    if not bracket or rest.replace(" ", "") != f"{name},{other})":
+        return None
+    return f"write {head}({other}, {name}), which writes {name}"
 
 
 class _PipelineState:
@@ -264,10 +283,10 @@ class _Translator:
             raise Unsupported(node, "a pipeline returns nothing", instead)
         elif isinstance(node, ast.While):
             call = f"{self.source.tree.name}({', '.join(a.arg for a in self.source.arguments)})"
-            help = "write for _ in range(3), a number of rounds that is known"
+            rounds = "write for _ in range(3), a number of rounds that is known"
             if any(isinstance(each, ast.Subscript) for each in ast.walk(node.test)):
-                help += f"; as long as a result says so, have a round in the pipeline, and call it in Python, while {self.source.text(node.test)}: {call}"
-            raise Unsupported(node, _ONLY_HERE, help)
+                rounds += f"; as long as a result says so, have a round in the pipeline, and call it in Python, while {self.source.text(node.test)}: {call}"
+            raise Unsupported(node, _ONLY_HERE, rounds)
         else:
             message, help = STATEMENTS.get(type(node), (_ONLY_HERE, None))
             raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)
@@ -825,7 +844,9 @@ class _Translator:
 
     def _with_result(self, node: ast.Call, kernel: Kernel) -> str | None:
         """The launch in `t = scale[grid](x)` with memory for its result; None where it is not that which is missing."""
-        statement = next((s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None)
+        statement = next(
+            (s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None
+        )
         target = statement.targets[0] if statement is not None else None
         missing = kernel.parameters[len(node.args) :]
         first = next((a for a in node.args if isinstance(self._maybe(a), Buffer)), None)
@@ -848,7 +869,9 @@ class _Translator:
             return None
         name = self.source.text(node.func)
         last = name.rpartition(".")[2]
-        statement = next((s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None)
+        statement = next(
+            (s for s in ast.walk(self.source.tree) if isinstance(s, ast.Assign) and s.value is node), None
+        )
         target = statement.targets[0] if statement is not None else None
         base = target.value if isinstance(target, ast.Subscript) else target
         out = self.source.text(base) if base is not None else "y"

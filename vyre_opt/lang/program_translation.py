@@ -43,7 +43,7 @@ from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, untyped
-from .remedies import as_loop
+from .remedies import as_loop, corrected, statement_of
 from .scalars import scalar_type
 from .scopes import settle_scopes
 from .statements import Statements
@@ -137,7 +137,11 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
                 source.source.text[error.loc.start : error.loc.end].partition("(")[0],
                 source.text(node.test),
             )
-            error.help = f"end the if before {what}, and write if {test}: again behind it, for what follows"
+            error.help = _chosen_before(source, error, test)
+            error.help = (
+                error.help
+                or f"end the if before {what}, and write if {test}: again behind it, for what follows"
+            )
             return
         returns = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Return)]
         if returns and error.loc.start >= source.location(node).end:
@@ -147,6 +151,33 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
             error.help = (
                 f"do not return before {what}: write if {held}: around what stands before and after it"
             )
+
+
+_NEUTRAL = {"add": "0", "or": "0", "xor": "0", "mul": "1", "max": "-math.inf", "min": "math.inf"}
+"""What combines with any value to that value."""
+
+
+def _chosen_before(source: FunctionSource, error: Diagnostic, test: str) -> str | None:
+    """Remedy for a reduction behind a condition, whose value is to be chosen before it; None for another op."""
+    assert error.loc is not None
+    calls = [
+        n
+        for n in ast.walk(source.tree)
+        if isinstance(n, ast.Call) and source.location(n).start == error.loc.start
+    ]
+    call = next((n for n in calls if source.location(n).end == error.loc.end), None)
+    name = source.text(call.func).rpartition(".")[2] if call is not None else ""
+    if call is None or not name.endswith(("_reduce", "_scan", "_shuffle")) or not call.args or call.keywords:
+        return None
+    value, *rest = map(source.text, call.args)
+    combine = rest[-1].strip("\"'") if rest else "add"
+    free = next(name for name in ("v", "value", "chosen", "v_here") if name not in source.identifiers)
+    statement = source.statements.get(call) or statement_of(source, call)
+    written = f"{source.text(call.func)}({', '.join([free, *rest])})"
+    if isinstance(statement, ast.Assign):
+        written = corrected(source, {call.args[0]: free})
+    chosen = f"{free} = {value} if {test} else {_NEUTRAL.get(combine, '0')}"
+    return f"before the if write {chosen}, and below that {written}"
 
 
 _LANE_IDS = ("local_id", "global_id", "lane_id", "subgroup_id")
@@ -160,6 +191,19 @@ def _lanes_beside_slices(
     slices = [op for op in program.walk() if any(v.type.is_slice for v in (*op.results, *op.operands))]
     first = slices[0]
     has_lanes = any(op.name in _LANE_IDS for op in program.walk())
+    alone = next(
+        (n for n in ast.walk(source.tree) if isinstance(n, ast.If) and _is_first_lane(source, n.test)), None
+    )
+    if has_lanes and alone is not None:
+        body = "; ".join(source.text(each) for each in alone.body)
+        message = (
+            f"{program.name} computes with slices, which a whole workgroup has, and stores one value once"
+        )
+        help = f"leave if {source.text(alone.test)}: out, and write {body}"
+        yield Diagnostic("error", message, source.location(alone.test), help=help).note(
+            "a slice is here", first.loc
+        )
+        return
     if has_lanes and all(op.name in ("slice_load", "slice_reduce") for op in slices):
         calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
         loops = [
@@ -201,6 +245,18 @@ def _lanes_beside_slices(
         yield Diagnostic("error", f"{has_slices}, so there is no {op.name}", op.loc, help=help).note(
             "a slice is here", first.loc
         )
+
+
+def _is_first_lane(source: FunctionSource, test: ast.expr) -> bool:
+    """Whether a condition is `vyre.local_id(0) == 0`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.left, ast.Call)
+        and source.text(test.left.func).rpartition(".")[2] in _LANE_IDS
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == 0
+    )
 
 
 def check_source(source: FunctionSource, has_types: bool) -> None:

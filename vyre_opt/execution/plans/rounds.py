@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..dispatcher import ProgramError
 from .steps import LaunchStep, PipelinePlan
 
@@ -15,8 +17,36 @@ def located(fault: ProgramError, plan: PipelinePlan, step: LaunchStep, rounds: R
     """The fault, with a note that says which launch of a pipeline it happened in."""
     if step.launch is not None:
         fault.diagnostic.note(f"launched here by {plan.title}{in_round(rounds)}", step.loc)
+        if fault.kind == "bounds":
+            _tell_of_memory(fault, plan, step)
     return fault
 
 
 def in_round(rounds: Rounds) -> str:
     return "".join(f", round {number} of {times}" for number, times in rounds)
+
+
+_NAME = re.compile(r"out of bounds of @([\w.$]+):")
+_LAUNCH = re.compile(r"\w+\[(?:vyre\.ceil_div\((?P<count>.+), \w+\)|(?P<rows>[^,\]]+(?:\[\d\])?))\]\(")
+_MEMORY = re.compile(r"(?P<head>[\w.]+\()(?P<first>[^,]+), (?P<second>.+)\)")
+
+
+def _tell_of_memory(fault: ProgramError, plan: PipelinePlan, step: LaunchStep) -> None:
+    """Tell of memory of a pipeline's own that is shorter than what its launch goes over, in Python: where it is made, and how long it is to be."""
+    found = _NAME.search(fault.diagnostic.message)
+    names = dict(zip([b.name for b in step.program.bound_buffers], step.buffers, strict=False))
+    buffer = plan.buffers.get(names.get(found[1], found[1])) if found is not None else None
+    if buffer is None or buffer.live_in or buffer.live_out or buffer.loc is None or step.loc is None:
+        return
+    made = _MEMORY.fullmatch(buffer.loc.source.text[buffer.loc.start : buffer.loc.end])
+    launch = _LAUNCH.match(step.loc.source.text[step.loc.start : step.loc.end])
+    if made is None or launch is None or buffer.dimensions != 1:
+        return
+    count = launch["count"] or launch["rows"]
+    first, second = (made["first"], count) if made["head"].endswith("buffer(") else (count, made["second"])
+    fault.diagnostic.note(f"{buffer.name} is made here, with {buffer.count} elements", buffer.loc)
+    written = f"{buffer.name} = {made['head']}{first}, {second})"
+    others = fault.diagnostic.help or ""
+    fault.diagnostic.help = f"write {written}, which is as long as the launch"
+    if others.startswith("guard"):
+        fault.diagnostic.help += f", or {others}"

@@ -163,7 +163,7 @@ class OpActions(ConstantActions):
         return row
 
     def malformed(
-        self, row: OpDef, tail: Tail, wrong: MalformedOp, start: int, name_start: int, end: int
+        self, row: OpDef, tail: Tail, wrong: MalformedOp | LiteralError, start: int, name_start: int, end: int
     ) -> None:
         """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
 
@@ -199,7 +199,10 @@ class OpActions(ConstantActions):
             example = SYNTAX[row.format].example.format(name=row.name, type="f32")
             help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
         message, colon, written = message.partition(": write ")
-        help = help or wrong.help or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
+        own = wrong.help if isinstance(wrong, MalformedOp) else None
+        help = (
+            help or own or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
+        )
         self.error(f"{row.name}: {message}", name_start, end, help)
 
     def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
