@@ -279,7 +279,7 @@ def test_a_fault_of_joined_launches_names_the_array_as_its_kernel_does(tmp_path:
         module.short(x, x.copy())
     diagnostic = caught.value.diagnostic
     assert (
-        diagnostic.help == "guard the access with a comparison against len(b): write if i < len(b): before it"
+        diagnostic.help == "i is compared with len(a), and this goes along len(b): write if i < len(b):"
     )
     assert "@t is b here" in [message for message, _ in diagnostic.notes]
 

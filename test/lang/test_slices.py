@@ -131,7 +131,7 @@ WRONG = [
     ("v = vyre.any(x[r, :])", "takes bools", "x[r, :] != 0"),
     ("v = vyre.sum(x[r, :] > 0.0)", "takes numbers", "u32("),
     ("v = 1 if x[r, :] > 0.0 else 0", "one bool", "write vyre.where(x[r, :] > 0.0, 1, 0)"),
-    ("v = x[r, :] @ x[r, :]", "blocks of two fixed extents", "x[i:i + 64, k:k + 32]"),
+    ("v = x[r, :] @ x[r, :]", "blocks of two fixed extents", "write vyre.sum(x[r, :] * x[r, :])"),
     ("v = x[r:r + 8, 0:8] @ x[r:r + 4, 0:8]", "M x K and K x N", ""),
     ("v = x[r:r + 8, 0:8] @ i[0:8]", "blocks of two fixed extents", ""),
     ("v = vyre.cumsum(x[r:r + 8, 0:8])", "works along one", "axis=1"),

@@ -472,8 +472,8 @@ def _warn_of_grid(executable: AnyExecutable, options: RunOptions, arguments: Seq
             for buffer, array in zip(program.bound_buffers, arguments, strict=False)
         }
         found = [*ignored_axes(program, grid, program.loc)]
-        for rule in (swapped_axes, wrong_extent):
-            found += rule(program, grid, lengths, program.loc)
+        found += swapped_axes(program, grid, lengths, program.loc)
+        found += wrong_extent(program, grid, lengths, program.loc, is_whole=True)
         errors.print_diagnostics(found, options.color)
 
 

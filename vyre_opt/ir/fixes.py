@@ -65,14 +65,12 @@ def without_flag(buffer: Buffer, flag: str) -> Fix | None:
 def conversion(value: Value, wanted: DataType) -> str | None:
     """What gives a value another type, in words; None where nothing does."""
     name, has = f"%{value.name}", value.type
-    if not (has.has_arithmetic and wanted.has_arithmetic):
+    if not (has.has_arithmetic and wanted.has_arithmetic) or wanted.is_bool:
         return None
     if wanted.is_matrix and not has.is_matrix:
         return (
             f"begin with a matrix: iter({name} = 0.0 : {wanted})" if isinstance(value.owner, Block) else None
         )
-    if wanted.is_bool:
-        return f"compare it before, and use that: {name}_set = ne {name}, {'0.0' if has.is_float else '0'} : {has}"
     if has is wanted.element:
         op = (
             "slice_broadcast"

@@ -50,10 +50,14 @@ def swapped_axes(
 
 
 def wrong_extent(
-    program: Program, grid: Sequence[Extent], shapes: Mapping[str, Sequence[int]], loc: Location | None
+    program: Program,
+    grid: Sequence[Extent],
+    shapes: Mapping[str, Sequence[int]],
+    loc: Location | None,
+    is_whole: bool = False,
 ) -> Iterator[Diagnostic]:
-    """The warning of a launch at `loc` that counts invocations where a grid counts workgroups, or is too small for the array that the
-    program stores to at its id."""
+    """The warning of a launch at `loc` that counts invocations where a grid counts workgroups, or is too small for the array whose
+    length the program compares its id with.  `is_whole`: for any that it stores to at its id, since all of it is shown."""
     extent, lanes = grid[0], program.workgroup[0]
     if not isinstance(extent, int) or extent < 1 or any(e != 1 for e in (*grid[1:], *program.workgroup[1:])):
         return
@@ -77,6 +81,19 @@ def wrong_extent(
             help += f"; where the first alone are meant, {spelling.part(name, extent * lanes)}"
         yield Diagnostic("warning", message, loc, help=help).note("it is stored here", op.loc)
         return
+
+
+def _compared_lengths(program: Program) -> set[str]:
+    """Buffers whose length a program compares its global_id along x with."""
+    found: set[str] = set()
+    for op in program.walk():
+        if op.name in ("lt", "ge", "gt", "le"):
+            owners = [operand.owner for operand in op.operands]
+            if any(_axis(owner) == 0 for owner in owners):
+                found |= {
+                    owner.attrs["buffer"] for owner in owners if isinstance(owner, Op) and owner.name == "len"
+                }
+    return found
 
 
 def _axis(op: object) -> int | None:

@@ -20,7 +20,7 @@ from ..execution.dispatcher import BadInputs
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
 from ..ir.literals import LiteralError, encode_constant
-from ..ir.ops import NAMED_KERNELS
+from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
 from ..ir.pipeline_rules import (
@@ -878,7 +878,9 @@ class _Translator:
         named = next((kernel for kernel in NAMED_KERNELS if kernel.rpartition(".")[2] == last), None)
         if named is not None:
             return f"write vyre.{named}({', '.join([*buffers, out])})"
-        op = last if last in INTRINSICS else "exp"
+        op = last if last in OPS and OPS[last].format == "unary" else None
+        if op is None:
+            return None
         return (
             f"write a kernel, with @vyre.program(workgroup=64) and y[i] = vyre.{op}(x[i]) in it, and launch it here: "
             f"kernel[vyre.ceil_div(len({buffers[0]}), 64)]({', '.join([*buffers, out])})"

@@ -27,7 +27,9 @@ def in_round(rounds: Rounds) -> str:
 
 
 _NAME = re.compile(r"out of bounds of @([\w.$]+):")
-_LAUNCH = re.compile(r"\w+\[(?:vyre\.ceil_div\((?P<count>.+), \w+\)|(?P<rows>[^,\]]+(?:\[\d\])?))\]\(")
+_LAUNCH = re.compile(
+    r"\w+\[(?:vyre\.ceil_div\((?P<count>.+), \w+\)|(?P<rows>len\(\w+\)|\w+\.shape\[\d\]))\]\("
+)
 _MEMORY = re.compile(r"(?P<head>[\w.]+\()(?P<first>[^,]+), (?P<second>.+)\)")
 
 
