@@ -278,9 +278,7 @@ def test_a_fault_of_joined_launches_names_the_array_as_its_kernel_does(tmp_path:
     with pytest.raises(vyre.ProgramError, match="out of bounds of @t") as caught:
         module.short(x, x.copy())
     diagnostic = caught.value.diagnostic
-    assert (
-        diagnostic.help == "i is compared with len(a), and this goes along len(b): write if i < len(b):"
-    )
+    assert diagnostic.help == "i is compared with len(a), and this goes along len(b): write if i < len(b):"
     assert "@t is b here" in [message for message, _ in diagnostic.notes]
 
 

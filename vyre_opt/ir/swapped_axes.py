@@ -64,9 +64,11 @@ def wrong_extent(
     if lanes == 1:
         yield from _too_few_rows(program, extent, shapes, loc)
         return
+    lengths = _compared_lengths(program)
     for op in program.walk():
         name = op.attrs.get("buffer", "")
-        if op.name != "store" or len(shapes.get(name, ())) != 1 or _axis(op.indices[0].owner) != 0:
+        is_told = op.name == "store" and (is_whole or name in lengths)
+        if not is_told or len(shapes.get(name, ())) != 1 or _axis(op.indices[0].owner) != 0:
             continue
         count, spelling = shapes[name][0], spelling_at(op.loc)
         needed = -(-count // lanes)

@@ -37,7 +37,7 @@ class RowsCall:
         for each, array in arrays.items():
             if not hasattr(array, "shape"):
                 kind = type(array).__name__
-                help = f"pass np.asarray({each}, np.float32)"
+                help = f"pass np.asarray({each})"
                 if isinstance(array, (tuple, int)) and each not in list(arrays)[:1]:
                     help = (
                         f"leave {array} out, rows lie along the last axis: write {name}({', '.join(arrays)})"
