@@ -185,6 +185,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
      "t = vyre.buffer(f32, 256)\ndouble[4](x, t)\ndouble[4](t, y)"),
     (PIPELINE, "t = vyre.buffer(np.float32, 64)", "np.float32", "write f32", "t = vyre.buffer(f32, 64)\ndouble[1](x, t)\ndouble[1](t, y)"),
     (PIPELINE, "while len(x):\n    double[1](x, y)", "while len(x):", "write for _ in range(3)", "for _ in range(3):\n    double[1](x, y)"),
+    (PIPELINE, "t = double[1](x)\ndouble[1](t, y)", "double[1](x)", "write t = vyre.buffer(f32, len(x)), and below it double[1](x, t)", "t = vyre.buffer(f32, len(x))\ndouble[1](x, t)\ndouble[1](t, y)"),
+    (PIPELINE, "z = vyre.kernels.softmax(m)", "vyre.kernels.softmax(m)", "write vyre.math.softmax(m, z)", "vyre.math.softmax(m, z)"),
     (PIPELINE, "double[1](x, out=y)", "double[1](x, out=y)", "it is double(x, y)", "double[1](x, y=y)"),
 ]  # fmt: skip
 
@@ -241,6 +243,11 @@ LITERAL: list[tuple[str, str, str]] = [
     (GROUPS, "y[r, :] = torch.softmax(row, dim=-1)", "y[r, :] = vyre.exp(row - vyre.max(row)) / vyre.sum(vyre.exp(row - vyre.max(row)))"),
     (GROUPS, "y[r, :] = np.where(row > 0, row, 0.1 * row)", "y[r, :] = vyre.where(row > 0, row, 0.1 * row)"),
     (GROUPS, "y[r, :] = m[r]", "y[r, :] = m[r, :]"),
+    (GROUPS, "v[r] = row @ row", "v[r] = vyre.sum(row * row)"),
+    (GROUPS, "v[r] = np.linalg.norm(row)", "v[r] = vyre.sqrt(vyre.sum(row * row))"),
+    (GROUPS, "y[r, :] = row.astype(np.float32)", "y[r, :] = f32(row)"),
+    (LANES, "q = x.vec(4)[i]\ny[i] = sum(q)", "q = x.vec(4)[i]\ny[i] = q[0] + q[1] + q[2] + q[3]"),
+    (LANES, "q = x.vec(4)[i]\ny[i] = max(q)", "q = x.vec(4)[i]\ny[i] = max(q[0], q[1], q[2], q[3])"),
     (GROUPS, "y[r, :] = m[r, :].copy()", "y[r, :] = m[r, :]"),
     (GROUPS, "v[r] = max(row)", "v[r] = vyre.max(row)"),
     (GROUPS, "v[r] = sum(m[r, :])", "v[r] = vyre.sum(m[r, :])"),
@@ -344,6 +351,17 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("i, s = vyre.global_id(0), 0\nfor j in range(3):\n    s += b[i + j]\ny[i] = f32(s // 3)", "[1]", "begin with s = u32(0), and write s += u32(b[i + j]), and here u8(s // 3)",
      "i, s = vyre.global_id(0), u32(0)\nfor j in range(3):\n    s += u32(b[i + j])\ny[i] = f32(u8(s // 3))"),
     ("v = y[0]\nif v == float('nan'):\n    y[0] = 1.0", "[1]", "help: write v != v", "v = y[0]\nif v != v:\n    y[0] = 1.0"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i // 2] += f32(b[i])", "[16]", "help: write vyre.atomic_add(y, i // 2, f32(b[i]))",
+     "i = vyre.global_id(0)\nif i < len(y):\n    vyre.atomic_add(y, i // 2, f32(b[i]))"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = y[len(y) - 1 - i]", "[16]", "help: declare out: Write[f32] in the head, and write out[i] = y[len(y) - 1 - i]", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0"),
+    ("l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[l] = y[l]\nvyre.barrier()\ns = u32(2)\nwhile s > 0:\n    if l < s:\n        t[l] += t[l + s]\n    s = s // 2\nif l == 0:\n    y[0] = t[0]",
+     "[1]", "help: put vyre.barrier() before line",
+     "l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[l] = y[l]\nvyre.barrier()\ns = u32(2)\nwhile s > 0:\n    vyre.barrier()\n    if l < s:\n        t[l] += t[l + s]\n    s = s // 2\nif l == 0:\n    y[0] = t[0]"),
+    ("l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.barrier()\ny[l + 8] = t[3 - l]", "[1]", "help: put vyre.copy_wait() before line",
+     "l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.copy_wait()\nvyre.barrier()\ny[l + 8] = t[3 - l]"),
+    ("l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.copy_wait()\ny[l + 8] = t[3 - l]", "[1]", "this reads elements of t that other invocations store",
+     "l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.copy_wait()\nvyre.barrier()\ny[l + 8] = t[3 - l]"),
+    ("i = vyre.global_id(0)\ny[i] = f32(b[(i - 1) % len(b)])", "[1]", "help: write (i + len(b) - 1) % len(b)", "i = vyre.global_id(0)\ny[i] = f32(b[(i + len(b) - 1) % len(b)])"),
     ("if y[0] != np.nan:\n    y[0] = 1.0", "[1]", "always true: a NaN is equal to nothing", "if y[0] == y[0]:\n    y[0] = 1.0"),
 ]  # fmt: skip
 SILENT = [
@@ -361,6 +379,9 @@ SILENT = [
     ("s = 0\nfor j in range(8):\n    s = max(s, b[j])\ny[0] = f32(s)", "[1]"),
     ("y[0] = 1.0", "[1]"),
     ("y[0] = 1.0", "[1, 0]"),
+    ("i = vyre.global_id(0)\nif i < len(y) // 2:\n    t = y[i]\n    y[i] = y[len(y) - 1 - i]\n    y[len(y) - 1 - i] = t", "[1]"),
+    ("i = vyre.global_id(0)\nif b[i] == 3:\n    y[0] = f32(i)", "[1]"),
+    ("i = vyre.global_id(0)\nif i % 2 == 0:\n    y[i // 2] = f32(b[i])", "[1]"),
 ]
 """Lines and calls that are right: nothing is said."""
 
