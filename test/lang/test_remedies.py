@@ -379,7 +379,10 @@ SILENT = [
     ("s = 0\nfor j in range(8):\n    s = max(s, b[j])\ny[0] = f32(s)", "[1]"),
     ("y[0] = 1.0", "[1]"),
     ("y[0] = 1.0", "[1, 0]"),
-    ("i = vyre.global_id(0)\nif i < len(y) // 2:\n    t = y[i]\n    y[i] = y[len(y) - 1 - i]\n    y[len(y) - 1 - i] = t", "[1]"),
+    (
+        "i = vyre.global_id(0)\nif i < len(y) // 2:\n    t = y[i]\n    y[i] = y[len(y) - 1 - i]\n    y[len(y) - 1 - i] = t",
+        "[1]",
+    ),
     ("i = vyre.global_id(0)\nif b[i] == 3:\n    y[0] = f32(i)", "[1]"),
     ("i = vyre.global_id(0)\nif i % 2 == 0:\n    y[i // 2] = f32(b[i])", "[1]"),
 ]
