@@ -125,7 +125,7 @@ class _Objects:
         if kind is slice:
             return "slice", *map(self._value, (value.start, value.stop, value.step))
         if isinstance(value, KeyedFunction):
-            return (kind.__name__, value.function.__qualname__) if _root(value) == _OWN else self.keyed(value)
+            return self.keyed(value)
         if isinstance(value, (Intrinsic, KernelNamespace)):
             return kind.__name__, value.__name__
         if isinstance(value, TypeVar):
