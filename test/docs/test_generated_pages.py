@@ -131,6 +131,7 @@ def _matrix_program(row: OpDef) -> str:
       %i = const 0 : u32
       %j = subgroup_id
       %m = const 1.0 : matrix<16x16xf32, acc>
+      %v = const 1.0 : vec<8 x f32>
       %a = const 1.0 : matrix<16x16xf16, a>
       %b = const 1.0 : matrix<16x16xf16, b>
       %c = const 0.0 : matrix<16x16xf32, acc>

@@ -86,6 +86,7 @@ def test_a_negated_view(tensors: list[Any]) -> None:
     assert torch.equal(y, b - a)
 
 
+@pytest.mark.filterwarnings("ignore:.*launch")
 def test_another_grid(tensors: list[Any]) -> None:
     a, b, y = tensors
     y.zero_()

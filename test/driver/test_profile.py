@@ -147,7 +147,7 @@ def test_arrays_of_several_dimensions_have_all_their_bytes() -> None:
 
 def test_searches_are_seen() -> None:
     scanner = vyre.Scanner([b"needle"])
-    text = b"hay" * 100_000 + b"needle"
+    text = b"hay" * 2_000_000 + b"needle"
     with vyre.profile() as taken:
         assert len(scanner.scan(text)) == 1
     assert taken.launches
@@ -242,7 +242,8 @@ def test_an_error_ends_a_profile_and_is_the_same() -> None:
 def test_a_profile_may_go_on_and_is_taken_once_at_a_time() -> None:
     chain = vyre.compile(CHAIN)
     taken = vyre.profile()
-    assert taken.launches == []
+    with pytest.warns(UserWarning, match="write with"):
+        assert taken.launches == []
     for _ in range(2):
         with taken:
             chain(RAW)

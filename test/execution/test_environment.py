@@ -232,6 +232,7 @@ def test_the_page_has_every_variable() -> None:
     assert listed == variables.VARIABLES.keys() | variables._OF_TESTS
 
 
+@pytest.mark.filterwarnings("ignore:.*this is a race")
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

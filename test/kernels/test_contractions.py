@@ -159,7 +159,7 @@ def test_chain_of_arrays(target: str) -> None:
     cores = [np.ones((2, 3), np.float32), np.full((3, 1), 2, np.float32)]
     assert kernels.tt_chain(acc, cores, dispatcher=target).tolist() == [18]
     assert kernels.tt_chain(acc, [], dispatcher=target).tolist() == [1, 2]
-    with pytest.raises(BadInputs, match=r"core 1 has shape \(2, 3\); it takes a vector of 3"):
+    with pytest.raises(BadInputs, match=r"core 1 has shape \(2, 3\), and core 0 gives a vector of 3 elements"):
         kernels.tt_chain(acc, [cores[0], cores[0]], dispatcher=target)
 
 

@@ -225,7 +225,7 @@ def test_code_actions_are_the_fixes(editor):
     context = types.CodeActionContext(diagnostics=[problem])
     params = types.CodeActionParams(types.TextDocumentIdentifier(uri), problem.range, context)
     (action,) = editor.wait(editor.client.text_document_code_action_async(params))
-    assert action.title == "declare @y read_write"
+    assert action.title == "declare @y read_write live_in live_out"
     fixed = editor.edited(uri, action.edit.changes[uri])
     editor.replace(uri, fixed)
     assert [p.severity for p in editor.diagnostics(uri)] != [types.DiagnosticSeverity.Error]

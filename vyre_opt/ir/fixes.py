@@ -63,7 +63,7 @@ def without_flag(buffer: Buffer, flag: str) -> Fix | None:
 
 
 def conversion(value: Value, wanted: DataType) -> str | None:
-    """What gives a value another type, in words; None where nothing does."""
+    """Text of the op that gives a value another type; None where none does."""
     name, has = f"%{value.name}", value.type
     if not (has.has_arithmetic and wanted.has_arithmetic) or wanted.is_bool:
         return None

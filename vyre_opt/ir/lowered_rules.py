@@ -116,7 +116,7 @@ def _check_mul_add(checker: BodyChecker, op: Op) -> Problem:
 
 
 def _check_unpacked(checker: BodyChecker, op: Op) -> Problem:
-    """Of a target whose lanes hold a matrix in another order."""
+    """Check the op of a target whose lanes hold a matrix in another order."""
     shape = op.attrs.get("shape")
     if shape is None:
         return OP_RULES[op.name](checker, op)

@@ -82,7 +82,7 @@ MOST_PARSED = 200_000
 
 
 def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], dimension: int) -> str:
-    """What is wrong with the bound that an index out of bounds has, and the line as it should be; "" where that is not seen.
+    """Say what is wrong with the bound that an index out of bounds has, and the line as it should be; "" where that is not seen.
 
     for j in range(x.shape[0]): ... x[i, j]          if i < x.shape[1]: ... x[i, j]          x[len(x) - i]          x.vec(4)[i]
     """

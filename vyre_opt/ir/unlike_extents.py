@@ -10,7 +10,7 @@ __all__ = ["unlike_extents"]
 
 
 def unlike_extents(op: Op, extents: str = "") -> str:
-    """What an op takes, the texts of its operands where they are loads, and what to pass or write.  `extents`: those of a run, in words."""
+    """Name what an op takes, the texts of its operands where they are loads, and what to pass or write.  `extents`: those of a run, in words."""
     texts = [text for operand in op.operands if operand.type.is_slice and (text := _text(operand))]
     both = f" {' and '.join(texts[:2])} differ{extents}:" if len(texts) > 1 else f"{extents}:"
     message = (

@@ -56,7 +56,7 @@ def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
 
 
 class _Enough(Exception):
-    """So many ops were run that the others are not looked at."""
+    """Error that ends a run of so many ops that the others are not looked at."""
 
 
 class _Around:

@@ -55,8 +55,8 @@ def cross_entropy(x: NDArray[Any], labels: NDArray[Any], *, dispatcher: Dispatch
         An array of f32 of shape (...), of the library and memory of `x`, without reduction.
 
     Raises:
-        BadInputs: for other types or shapes, and rows without elements, before anything runs.
-        ProgramError: for a label that no column has; on a GPU where accesses are checked.
+        BadInputs: for other types or shapes, and rows without elements, before anything runs; in main memory for a label that no column has.
+        ProgramError: for such a label on a GPU, where accesses are checked.
 
     Example:
         >>> kernels.cross_entropy(np.zeros((1, 4), np.float32), np.array([2], np.int32)).round(4).tolist()

@@ -154,7 +154,7 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
 
 
 _NEUTRAL = {"add": "0", "or": "0", "xor": "0", "mul": "1", "max": "-math.inf", "min": "math.inf"}
-"""What combines with any value to that value."""
+"""The value that combines with any other to that other."""
 
 
 def _chosen_before(source: FunctionSource, error: Diagnostic, test: str) -> str | None:

@@ -125,7 +125,9 @@ class _Objects:
         if kind is slice:
             return "slice", *map(self._value, (value.start, value.stop, value.step))
         if isinstance(value, KeyedFunction):
-            return self.keyed(value)
+            name = value.function.__qualname__
+            is_known = _root(value) == _OWN and "<locals>" not in name  # which reads nothing that differs
+            return (kind.__name__, name) if is_known else self.keyed(value)
         if isinstance(value, (Intrinsic, KernelNamespace)):
             return kind.__name__, value.__name__
         if isinstance(value, TypeVar):

@@ -72,7 +72,7 @@ class _RowMajor:
         self.whole = {op: index for op in program.walk() if (index := self.taken_apart(op)) is not None}
         """Common index of accesses whose indices are parts of one index."""
         self.checked: list[dict[tuple[Value, str, int], int]] = []
-        """How many elements from an index on were found in bounds of a buffer along a dimension, in each block around."""
+        """Numbers of elements from an index on that were found in bounds of a buffer along a dimension, in each block around."""
         self.ops: list[Op] = []
         self.op: Op = Op(OPS["yield"])
 

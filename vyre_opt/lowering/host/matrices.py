@@ -107,7 +107,7 @@ def _if_active(emitter: SubgroupEmitter, make: Callable[[], list[str]], kind: st
 
 
 def unpack(emitter: SubgroupEmitter, op: Op) -> None:
-    """By way of memory, from which 8 neighbours of 8 rows are read at a time: two elements of each lane."""
+    """Read a matrix from memory, of which 8 neighbours of 8 rows are read at a time: two elements of each lane."""
     builder, kind = emitter.builder, carrier(op.operands[0].type.element)
     place, elements = _in_memory(emitter, op.operands[0], kind), list[str]()
     for pieces in _blocks(op):
