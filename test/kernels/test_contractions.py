@@ -184,7 +184,7 @@ def test_chain_of_several_launches(rng: np.random.Generator, dtype: str) -> None
         out = np.zeros(2, dtype)
         assert kernels.tt_chain(acc, cores, dispatcher=target, out=out) is out
         np.testing.assert_allclose(out, expected, rtol=1e-4)
-        with pytest.raises(BadInputs, match=r"core 18 has shape \(7, 2\); it takes a vector of 500"):
+        with pytest.raises(BadInputs, match=r"core 18 has shape \(7, 2\), and core 17 gives a vector of 500 elements"):
             kernels.tt_chain(acc, [*cores[:-1], cores[-1][:7]], dispatcher=target)
 
 
