@@ -159,7 +159,9 @@ def test_chain_of_arrays(target: str) -> None:
     cores = [np.ones((2, 3), np.float32), np.full((3, 1), 2, np.float32)]
     assert kernels.tt_chain(acc, cores, dispatcher=target).tolist() == [18]
     assert kernels.tt_chain(acc, [], dispatcher=target).tolist() == [1, 2]
-    with pytest.raises(BadInputs, match=r"core 1 has shape \(2, 3\), and core 0 gives a vector of 3 elements"):
+    with pytest.raises(
+        BadInputs, match=r"core 1 has shape \(2, 3\), and core 0 gives a vector of 3 elements"
+    ):
         kernels.tt_chain(acc, [cores[0], cores[0]], dispatcher=target)
 
 
@@ -184,7 +186,9 @@ def test_chain_of_several_launches(rng: np.random.Generator, dtype: str) -> None
         out = np.zeros(2, dtype)
         assert kernels.tt_chain(acc, cores, dispatcher=target, out=out) is out
         np.testing.assert_allclose(out, expected, rtol=1e-4)
-        with pytest.raises(BadInputs, match=r"core 18 has shape \(7, 2\), and core 17 gives a vector of 500 elements"):
+        with pytest.raises(
+            BadInputs, match=r"core 18 has shape \(7, 2\), and core 17 gives a vector of 500 elements"
+        ):
             kernels.tt_chain(acc, [*cores[:-1], cores[-1][:7]], dispatcher=target)
 
 
