@@ -34,6 +34,8 @@ from .machine_target import machine_behind
 
 __all__ = ["Profile", "ProfiledLaunch", "Span", "profile"]
 
+_REMEDY = "write with vyre_opt.profile() as p: around the calls"
+
 CALL = "call"
 """The kind of spans that launches are in."""
 
@@ -136,10 +138,7 @@ class Profile:
     def launches(self) -> list[ProfiledLaunch]:
         """The launches, those of a kind together, in the order of their first runs."""
         if not self._has_begun:
-            message = (
-                "this profile has observed nothing: write with vyre_opt.profile() as p: around the calls"
-            )
-            warnings.warn(message, stacklevel=level_of_caller())
+            warnings.warn(f"this profile has observed nothing: {_REMEDY}", stacklevel=level_of_caller())
         groups: dict[Any, list[TimedLaunch]] = {}
         works: dict[Any, LaunchWork] = {}
         for run in self.runs:
@@ -173,11 +172,8 @@ class Profile:
             shown = [(name, str(len(s)), show_seconds(sum(s))) for name, s in rows]
             yield from _table([("passes and compilation", "times", "seconds"), *shown])
         elif not launches:
-            yield (
-                "nothing was launched or compiled"
-                if self._has_begun
-                else ("nothing was observed: write with vyre_opt.profile() as p: around the calls")
-            )
+            begun = "nothing was launched or compiled"
+            yield begun if self._has_begun else f"nothing was observed: {_REMEDY}"
 
     def trace(self, path: str | Path) -> None:
         """Write a trace that chrome://tracing and ui.perfetto.dev read.  Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-__all__ = ["bound", "guard", "index_parts", "stored_apart", "target_text", "update"]
+__all__ = ["bound", "guard", "index_parts", "lengthened", "stored_apart", "target_text", "update"]
 
 
 def index_parts(index: ast.expr) -> list[ast.expr]:
@@ -75,6 +75,29 @@ def update(op: str, source: str) -> str:
     index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
     array, text = (ast.get_source_segment(source, each) for each in (target.value, other))
     return f"vyre.{op}({array}, {index}, {text})"
+
+
+def lengthened(made: str, launch: str) -> str:
+    """`vyre.buffer(f32, len(x))` for memory made by `vyre.buffer(f32, 8)` and a launch `kernel[vyre.ceil_div(len(x), 64)](x, y)`; "" where the
+    text does not show how far the launch goes."""
+    try:
+        memory, call = (ast.parse(text, mode="eval").body for text in (made, launch))
+    except (SyntaxError, ValueError):
+        return ""
+    if not (
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript) and isinstance(memory, ast.Call)
+    ):
+        return ""
+    count, grid = ast.unparse(call.func.slice), call.func.slice
+    if isinstance(grid, ast.Call) and ast.unparse(grid.func) == "vyre.ceil_div" and len(grid.args) == 2:
+        count = ast.unparse(grid.args[0])
+    elif not (count.startswith("len(") or ".shape[" in count):
+        return ""
+    if len(memory.args) != 2 or memory.keywords:
+        return ""
+    sizes = 1 if ast.unparse(memory.func).endswith("buffer") else 0
+    memory.args[sizes] = ast.parse(count, mode="eval").body
+    return ast.unparse(memory)
 
 
 MOST_PARSED = 200_000

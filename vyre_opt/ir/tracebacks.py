@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -36,6 +36,8 @@ DEBUG = "VYRE_DEBUG"
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Helps = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Iterable[str]]
+"""Function that gives lines of help for a function and the arguments of a call that do not fit it."""
 
 _INNER = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(functools.__file__) + os.sep)
 """Folders whose frames nobody looks for: this package's, and those of Python, through which it calls itself."""
@@ -138,8 +140,11 @@ def _instead(name: str, options: list[str]) -> str:
     return f"; leave {name} out" if name in _CHOSEN else ""
 
 
-def public(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that callers enter: a CallerError leaves it without frames of this package."""
+def public(function: Callable[P, R], helps: Helps | None = None) -> Callable[P, R]:
+    """A function that callers enter: a CallerError leaves it without frames of this package.
+
+    `helps`: what to write in place of a call that does not fit the function, each a line; left out, the function's options.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -151,16 +156,20 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
                 error.__traceback__ = None  # of the call itself: of arguments that the function does not have
-                if "unexpected keyword" in str(error):
-                    import inspect  # which takes 10 ms to import
-
-                    parameters = inspect.signature(function).parameters.values()
-                    options = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-                    wrong = [name for name in kwargs if name not in inspect.signature(function).parameters]
-                    if options:
-                        error.add_note(
-                            f"help: it takes {', '.join(options)}{''.join(_instead(name, options) for name in wrong)}"
-                        )
+                if helps is not None or "unexpected keyword" in str(error):
+                    for help in (helps or _options)(function, args, kwargs):
+                        error.add_note(f"help: {help}")
             raise
 
     return call
+
+
+def _options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[str]:
+    """The options of a function, for a call with others."""
+    import inspect  # which takes 10 ms to import
+
+    parameters = inspect.signature(function).parameters
+    options = [each.name for each in parameters.values() if each.kind is each.KEYWORD_ONLY]
+    if options:
+        wrong = "".join(_instead(name, options) for name in kwargs if name not in parameters)
+        yield f"it takes {', '.join(options)}{wrong}"

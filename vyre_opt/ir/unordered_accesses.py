@@ -32,8 +32,8 @@ Lanes = Sequence[int] | None
 Place = tuple[int, ...]
 
 MOST_LANES = 1024
-MOST_OPS = 4000
-"""Ops that are run, with each round of a loop."""
+MOST_STEPS = 1 << 18
+"""Ops that are run, with each round of a loop, times the invocations of the workgroup: a third of a second."""
 ROUNDS = 3
 _MOST_TERMS = 50
 """Ops of the value of a store that are looked at."""
@@ -87,13 +87,13 @@ class _Run:
         self.copies: dict[str, _Access] = {}
         self.around: tuple[_Around, ...] = ()
         self.warnings: dict[str, Diagnostic] = {}
-        self.left = MOST_OPS
+        self.left = MOST_STEPS
 
     # --- control flow
 
     def block(self, block: Block, lanes: Lanes) -> None:
         for op in block.ops:
-            self.left -= 1
+            self.left -= self.program.lanes
             if self.left < 0:
                 raise _Enough
             self.op(op, lanes)

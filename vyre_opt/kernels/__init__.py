@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir.tracebacks import public
 from ..worker import import_module
 
 _EXPORTS = {
@@ -67,9 +68,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(module if "." in module else f"vyre_opt.driver.{module}"), name)
     if not isinstance(value, type):
-        value = import_module(f"{__name__}.foreign_calls").answering(name, value)
+        value = public(value, _helps)
     globals()[name] = value
     return value
+
+
+def _helps(*call: Any) -> list[str]:
+    """Lines of help, imported when a call does not fit."""
+    helps: list[str] = import_module(f"{__name__}.foreign_calls").helps(*call)
+    return helps
 
 
 def __dir__() -> list[str]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.tracebacks import CallerError, hide_own_frames
-
-__all__ = ["answering"]
+__all__ = ["helps"]
 
 _ALONG_LAST = "rows lie along the last axis: leave it out for that one, and for the first of two write kernels.{name}(x.T.copy()).T"
 
@@ -51,45 +48,24 @@ def _instead(name: str, word: str) -> str | None:
     return texts[0].format(name=name) if texts else None
 
 
-def answering(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose errors of a call have no frames of this package, and say what to write."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except CallerError as error:
-            hide_own_frames(error)
-            raise
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                error.__traceback__ = None  # of the call itself: of arguments that the function does not have
-                _tell(error, name, function, args, kwargs)
-            raise
-
-    return call
-
-
-def _tell(
-    error: TypeError, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def helps(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Name what to write in place of a call that does not fit a function, each a line."""
     import inspect  # which takes 10 ms to import
 
-    parameters = inspect.signature(function).parameters
-    helps = [
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    found = [
         f"{word}: {help}"
         for word in kwargs
         if word not in parameters and (help := _instead(name, word)) is not None
     ]
     required = [each.name for each in parameters.values() if each.default is each.empty]
     given = [*required[: len(args)], *kwargs]
-    helps += [f"{word}: {_LACKS[word]}" for word in required if word not in given and word in _LACKS]
+    found += [f"{word}: {_LACKS[word]}" for word in required if word not in given and word in _LACKS]
     shapes = [number for number, each in enumerate(args[1:], 1) if isinstance(each, (tuple, int))]
     if name in ("layer_norm", "rms_norm") and shapes:
-        helps.insert(0, f"leave {args[shapes[0]]} out: rows lie along the last axis")
+        found.insert(0, f"leave {args[shapes[0]]} out: rows lie along the last axis")
     shown = ", ".join(
         each.name if each.default is each.empty else f"{each.name}={each.default!r}"
         for each in parameters.values()
     )
-    for help in [*helps, f"it is kernels.{name}({shown})"]:
-        error.add_note(f"help: {help}")
+    return [*found, f"it is kernels.{name}({shown})"]

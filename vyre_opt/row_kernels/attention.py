@@ -57,9 +57,10 @@ def attention_of(size: int, queries: int, keys: int, is_causal: bool) -> Kernel:
         for j in range(0, end, keys):
             score = query @ k.filled(0)[h, j : j + keys, 0:size].T
             place = j + vyre.arange(keys)
+            is_key = (place < k.shape[1])[None, :]
             if is_causal:
-                score = vyre.where(place[None, :] <= (i + vyre.arange(queries))[:, None], score, NOTHING)
-            score = vyre.where(place < k.shape[1], score, NOTHING)
+                is_key = is_key & (place[None, :] <= (i + vyre.arange(queries))[:, None])
+            score = vyre.where(is_key, score, NOTHING)
             largest = vyre.max(most, vyre.max(score, axis=1) * scale)
             power = vyre.exp2(score * scale - largest[:, None])
             fading = vyre.exp2(most - largest)

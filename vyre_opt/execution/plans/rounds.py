@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...ir.python_lines import lengthened
 from ..dispatcher import ProgramError
 from .steps import LaunchStep, PipelinePlan
 
@@ -27,10 +28,6 @@ def in_round(rounds: Rounds) -> str:
 
 
 _NAME = re.compile(r"out of bounds of @([\w.$]+):")
-_LAUNCH = re.compile(
-    r"\w+\[(?:vyre\.ceil_div\((?P<count>.+), \w+\)|(?P<rows>len\(\w+\)|\w+\.shape\[\d\]))\]\("
-)
-_MEMORY = re.compile(r"(?P<head>[\w.]+\()(?P<first>[^,]+), (?P<second>.+)\)")
 
 
 def _tell_of_memory(fault: ProgramError, plan: PipelinePlan, step: LaunchStep) -> None:
@@ -40,15 +37,12 @@ def _tell_of_memory(fault: ProgramError, plan: PipelinePlan, step: LaunchStep) -
     buffer = plan.buffers.get(names.get(found[1], found[1])) if found is not None else None
     if buffer is None or buffer.live_in or buffer.live_out or buffer.loc is None or step.loc is None:
         return
-    made = _MEMORY.fullmatch(buffer.loc.source.text[buffer.loc.start : buffer.loc.end])
-    launch = _LAUNCH.match(step.loc.source.text[step.loc.start : step.loc.end])
-    if made is None or launch is None or buffer.dimensions != 1:
+    made, launch = (loc.source.text[loc.start : loc.end] for loc in (buffer.loc, step.loc))
+    longer = lengthened(made, launch) if buffer.dimensions == 1 else ""
+    if not longer:
         return
-    count = launch["count"] or launch["rows"]
-    first, second = (made["first"], count) if made["head"].endswith("buffer(") else (count, made["second"])
     fault.diagnostic.note(f"{buffer.name} is made here, with {buffer.count} elements", buffer.loc)
-    written = f"{buffer.name} = {made['head']}{first}, {second})"
     others = fault.diagnostic.help or ""
-    fault.diagnostic.help = f"write {written}, which is as long as the launch"
+    fault.diagnostic.help = f"write {buffer.name} = {longer}, which is as long as the launch"
     if others.startswith("guard"):
         fault.diagnostic.help += f", or {others}"
