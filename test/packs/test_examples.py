@@ -24,12 +24,21 @@ TEXTS = sorted(
 
 @pytest.mark.parametrize("name", quick(NAMES, ids=NAMES, one_parameter=True))
 def test_examples_in_python(tmp_path: Path, name: str) -> None:
+    _compare_python(tmp_path, name, LEVEL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_in_python_by_aarch64(tmp_path: Path, aarch64: str, name: str) -> None:
+    _compare_python(tmp_path, name, aarch64)
+
+
+def _compare_python(tmp_path: Path, name: str, level: str) -> None:
     calls = [call_of(each, sizes) for each, sizes in CASES if each == name]
     kernels = list(
         dict.fromkeys(call.kernel for call in calls)
     )  # one of them is made for each of some widths
     for number, kernel in enumerate(kernels):
-        vyre.pack(tmp_path / str(number), [kernel], LEVEL, opt=1)
+        vyre.pack(tmp_path / str(number), [kernel], level, opt=1)
         packed = load(tmp_path / str(number))[kernel.function.__name__]
         for call in calls:
             if call.kernel is kernel:
@@ -65,7 +74,16 @@ def _outcome(executable: Any, inputs: Mapping[str, np.ndarray]) -> object:
 
 @pytest.mark.parametrize("text", quick(TEXTS, ids=[path.stem for path in TEXTS], one_parameter=True))
 def test_examples_in_text(tmp_path: Path, text: Path) -> None:
-    vyre.pack(tmp_path / "text", [text], LEVEL, opt=1)
+    _compare_text(tmp_path, text, LEVEL)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=[path.stem for path in TEXTS])
+def test_examples_in_text_by_aarch64(tmp_path: Path, aarch64: str, text: Path) -> None:
+    _compare_text(tmp_path, text, aarch64)
+
+
+def _compare_text(tmp_path: Path, text: Path, level: str) -> None:
+    vyre.pack(tmp_path / "text", [text], level, opt=1)
     pack = load(tmp_path / "text")
     for name in vyre.parse_file(text).pipelines:
         own = vyre.compile(text, entry=name, passes="default")

@@ -58,6 +58,13 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Function:
     return pack.__getitem__
 
 
+@pytest.fixture(scope="module")
+def packed_for_aarch64(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packs") / "kernels.vyrepack"
+    vyre.pack(path, FUNCTIONS, "aarch64", SHAPES)
+    return path
+
+
 def compiled(name: str) -> Any:
     return next(function for function in FUNCTIONS if function.function.__name__ == name)
 
@@ -68,8 +75,22 @@ def test_results_have_the_bits_of_the_compiler(packed: Function, call: str) -> N
         assert CALLS[call](packed).tobytes() == CALLS[call](compiled).tobytes()
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_results_of_aarch64_have_the_same_bits(aarch64: str, packed_for_aarch64: Path, call: str) -> None:
+    assert CALLS[call](load(packed_for_aarch64).__getitem__).tobytes() == CALLS[call](compiled).tobytes()
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_errors_of_aarch64_are_the_same(aarch64: str, packed_for_aarch64: Path, call: str) -> None:
+    _compare_errors(load(packed_for_aarch64).__getitem__, call)
+
+
 @pytest.mark.parametrize("call", WRONG_CALLS)
 def test_errors_are_those_of_the_compiler(packed: Function, call: str) -> None:
+    _compare_errors(packed, call)
+
+
+def _compare_errors(packed: Function, call: str) -> None:
     with pytest.raises(Exception) as own:  # noqa: PT011  which one the compiler says
         WRONG_CALLS[call](compiled)
     with pytest.raises(type(own.value)) as of_pack:
@@ -114,8 +135,20 @@ ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
 
 def test_functions_on_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_calls(monkeypatch)
+    pack = _compare_functions_on_arrays(tmp_path, LEVEL)
+    with pytest.raises(BadInputs, match=r"packed for float32\[12, 50\], and this call has float32\[3, 50\]"):
+        pack["softmax"](ROWS[:3])
+    with pytest.raises(TypeError, match="takes 2 or 3 arrays"):
+        pack["matmul"](ROWS)
+
+
+def test_functions_on_arrays_by_aarch64(tmp_path: Path, aarch64: str) -> None:
+    _compare_functions_on_arrays(tmp_path, aarch64)
+
+
+def _compare_functions_on_arrays(tmp_path: Path, level: str) -> Any:
     functions = [getattr(kernels, name) for name in ARRAY_CALLS]
-    vyre.pack(tmp_path / "arrays.vyrepack", functions, LEVEL, ARRAY_CALLS, opt=1)
+    vyre.pack(tmp_path / "arrays.vyrepack", functions, level, ARRAY_CALLS, opt=1)
     pack = load(tmp_path / "arrays.vyrepack")
     for name, calls in ARRAY_CALLS.items():
         for call in calls:
@@ -127,10 +160,7 @@ def test_functions_on_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
                 assert given.tobytes() == expected.tobytes()
             assert given is out
-    with pytest.raises(BadInputs, match=r"packed for float32\[12, 50\], and this call has float32\[3, 50\]"):
-        pack["softmax"](ROWS[:3])
-    with pytest.raises(TypeError, match="takes 2 or 3 arrays"):
-        pack["matmul"](ROWS)
+    return pack
 
 
 @vyre.program
