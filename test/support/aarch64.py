@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ failures: list[BaseException] = []
 class _EmulatedLibrary(Library):
     """`functions`: the callbacks behind the addresses."""
 
-    def __init__(self, functions: dict[str, Callable[..., None]]) -> None:
+    def __init__(self, functions: dict[str, Any]) -> None:
         super().__init__({name: ctypes.cast(f, ctypes.c_void_p).value or 0 for name, f in functions.items()})
         self.functions = functions
 
@@ -125,7 +125,9 @@ def _share(processor: Uc, _access: int, address: int, size: int, _value: int, _:
     for byte in (address, address + size - 1):
         for first, last in _mapped():
             begin, end = max(first, byte & -CHUNK), min(last, (byte & -CHUNK) + CHUNK)
-            if begin <= byte < end and not any(one <= byte <= other for one, other, _ in processor.mem_regions()):
+            if begin <= byte < end and not any(
+                one <= byte <= other for one, other, _ in processor.mem_regions()
+            ):
                 processor.mem_map_ptr(begin, end - begin, UC_PROT_READ | UC_PROT_WRITE, begin)
                 is_new = True
     return is_new
