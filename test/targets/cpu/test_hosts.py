@@ -79,3 +79,36 @@ def test_f16_without_instructions_for_it(name: str) -> None:
     with np.errstate(all="ignore"):
         assert np.array_equal(y, x.astype(np.float16), equal_nan=True)
     assert np.array_equal(z, halves.astype(np.float32), equal_nan=True)
+
+
+SMALL_VECTORS = {
+    "u8": (np.uint8, 4),
+    "i16": (np.int16, 2),
+    "bool": (np.bool_, 8),
+    "f16": (np.float16, 4),
+    "f32": (np.float32, 2),
+}
+"""Elements of a load by type: together they are one word of 32 or 64 bits."""
+
+
+@pytest.mark.parametrize("dtype", SMALL_VECTORS)
+@pytest.mark.parametrize("name", [*HOSTS, "own"])
+def test_words_at_any_place(name: str, dtype: str) -> None:
+    """Each lane loads some elements from every third on, all lanes of one subgroup and a few of another."""
+    stored, count = SMALL_VECTORS[dtype]
+    (program,) = parse(f"""vyre 2
+    program @p workgroup(64) {{
+      buffer @x : {dtype}[?] read binding(0)
+      buffer @y : vec<{count} x {dtype}>[40] write binding(1) live_out
+      %l = local_id x
+      %in = lt %l, 40
+      if %in {{
+        %i = mul %l, 3
+        %v = load @x[%i] : vec<{count} x {dtype}>
+        store %v, @y[%l] : vec<{count} x {dtype}>
+      }}
+    }}""").programs.values()
+    x = np.random.default_rng(1).integers(0, 2 if dtype == "bool" else 90, 39 * 3 + count).astype(stored)
+    cpu = CpuDispatcher() if name == "own" else cpu_as(name)
+    (y,) = cpu.dispatch(program, [x, np.zeros((40, count), stored)], 1)
+    assert np.array_equal(y.reshape(40, count), [x[3 * lane : 3 * lane + count] for lane in range(40)])

@@ -390,13 +390,36 @@ def _branch_if_full(builder: FunctionBuilder, mask: str, lanes: int) -> tuple[st
 def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
-    offsets = _scalar_offsets(emitter.builder, access, indices)
+    builder = emitter.builder
+    offsets = _scalar_offsets(builder, access, indices)
+    word = ""
+    if access.parts > 1 and access.parts * (access.dtype.bits or 0) in (32, 64):
+        word = runtime.gather(
+            builder, access.dtype, access.pointer, offsets, emitter.mask, parts=access.parts
+        )
 
     def write(_: Sequence[str], part: str) -> str:
-        raw = _gather(emitter, access, offsets, part)
+        if word and part.isdigit():
+            raw = _part_of_word(builder, access, word, int(part))
+        else:
+            raw = _gather(emitter, access, offsets, part)
         return conversions.load_value(emitter.w, WIDE, access.dtype, raw)
 
     emitter.define_each(result, [], write)
+
+
+def _part_of_word(builder: FunctionBuilder, access: SubgroupAccess, word: str, part: int) -> str:
+    """Scalar number `part` of the word that each lane has gathered."""
+    w, bits = builder.w, access.dtype.bits or 0
+    integer, narrow = f"i{access.parts * bits}", WIDE.of(f"i{bits}")
+    kind = WIDE.of(integer)
+    shifted = w.emit(f"lshr {kind} {word}, {WIDE.integer(integer, bits * part)}")
+    whole = w.emit(f"trunc {kind} {shifted} to {narrow}")
+    return (
+        whole
+        if access.memory == f"i{bits}"
+        else w.emit(f"bitcast {narrow} {whole} to {WIDE.of(access.memory)}")
+    )
 
 
 def _gather(

@@ -14,7 +14,7 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions
 from ..common.atomics import exchange_loop, integer_verb, is_atomic_read, updated
-from ..common.lane_shape import SCALAR, carrier
+from ..common.lane_shape import CARRIER_BYTES, SCALAR, carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FAULT_WORDS
 from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
@@ -174,39 +174,50 @@ _POINTERS = WIDE.of("ptr")
 
 
 def gather(
-    builder: FunctionBuilder, dtype: DataType, pointer: str, offsets: str, mask: str | None, *, cold: bool
+    builder: FunctionBuilder,
+    dtype: DataType,
+    pointer: str,
+    offsets: str,
+    mask: str | None,
+    *,
+    parts: int = 1,
+    cold: bool = False,
 ) -> str:
     """Scalar number `offsets[lane]` of memory for each active lane, 0 in the others.
 
+    `parts`: scalars from that number on; several are one integer of 32 or 64 bits, the first in its low bits.
     `cold`: the code runs rarely, so it is a call even where there is an instruction.
     """
-    memory, bits = conversions.memory_type(dtype), dtype.bits or 0
-    w, wide = builder.w, WIDE.of(memory)
-    if bits in builder.features.gathers and not cold:
-        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {offsets}")
-        name = f"llvm.masked.gather.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
-        align = ("i32", str(bits // 8))
-        return w.call(name, wide, [(_POINTERS, at), align, (FLAGS, mask or ALL), (wide, "zeroinitializer")])
-    name = f"vyre.gather.{_type_suffix(memory)}"
+    memory, bits, w = conversions.memory_type(dtype), dtype.bits or 0, builder.w
+    loaded = memory if parts == 1 else f"i{bits * parts}"
+    wide, indices, align = WIDE.of(loaded), WIDE.of("i64"), max(1, bits // 8)
+    if bits * parts in builder.features.gathers and not cold:
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {indices} {offsets}")
+        name = f"llvm.masked.gather.{WIDE.suffix(loaded)}.v{SUBGROUP_SIZE}p0"
+        args = [(_POINTERS, at), ("i32", str(align)), (FLAGS, mask or ALL), (wide, "zeroinitializer")]
+        return w.call(name, wide, args)
+    name = f"vyre.gather.{_type_suffix(loaded)}{f'.of.{_type_suffix(memory)}' if parts > 1 else ''}"
     if not builder.module.defines(name):
-        _define_gather(builder.module, name, memory)
+        _define_gather(builder.module, name, memory, loaded, align)
     return w.emit(
-        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {offsets}, i32 {builder.mask_bits(mask or ALL)})"
+        f"call {wide} @{name}(ptr {pointer}, {indices} {offsets}, i32 {builder.mask_bits(mask or ALL)})"
     )
 
 
-def _define_gather(module: ModuleText, name: str, memory: str) -> None:
-    """Define a gather of 32 lanes.  With all lanes active it has no loop, so the loads are independent."""
-    wide, indices = WIDE.of(memory), WIDE.of("i64")
+def _define_gather(module: ModuleText, name: str, memory: str, loaded: str, align: int) -> None:
+    """Define a gather of 32 lanes: values of the type `loaded`, at offsets that count scalars of the type `memory`.
+
+    With all lanes active it has no loop, so the loads are independent.
+    """
+    wide, indices = WIDE.of(loaded), WIDE.of("i64")
     module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-    body, loaded = _load_lanes(memory, "%base", "i64", "%indices", "%i")
+    body, result = _load_lanes(loaded, "%base", "i64", "%indices", "%i", memory, align)
     step = f"""  %from = getelementptr {memory}, ptr %base, i64 %place
-  %found = load {memory}, ptr %from
-  %to = getelementptr {memory}, ptr %out, i64 %lane
-  store {memory} %found, ptr %to"""
-    result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
+  %found = load {loaded}, ptr %from, align {align}
+  %to = getelementptr {loaded}, ptr %out, i64 %lane
+  store {loaded} %found, ptr %to"""
     # The block before the loop is `some` here
-    loop = _lane_loop(result, step).replace("%entry", "%some")
+    loop = _lane_loop(f"  %all = load {wide}, ptr %out\n  ret {wide} %all", step).replace("%entry", "%some")
     module.define(
         name,
         f"""define internal {wide} @{name}(ptr %base, {indices} %indices, i32 %bits) noinline nounwind {{
@@ -216,22 +227,24 @@ entry:
   br i1 %full, label %every, label %some
 every:
 {body}
-  ret {wide} {loaded}
+  ret {wide} {result}
 some:
   store {wide} zeroinitializer, ptr %out{loop}""",
     )
 
 
-def _load_lanes(memory: str, base: str, kind: str, indices: str, index: str) -> tuple[str, str]:
-    """Straight-line text that loads `base[indices[lane]]` for each lane, and the name of the vector loaded.
+def _load_lanes(
+    memory: str, base: str, kind: str, indices: str, index: str, unit: str, align: int
+) -> tuple[str, str]:
+    """Straight-line text that loads a value of the type `memory` at `base[indices[lane]]` for each lane, and the name of the vector.
 
-    `kind`: the type of an index.  `index`: the prefix of the names of indices in the text.
+    `kind`: the type of an index, which counts scalars of the type `unit`.  `index`: the prefix of the names of indices in the text.
     """
     lines, vector = [], "poison"
     for lane in range(SUBGROUP_SIZE):
         lines.append(f"  {index}{lane} = extractelement {WIDE.of(kind)} {indices}, i64 {lane}")
-        lines.append(f"  %p{lane} = getelementptr {memory}, ptr {base}, {kind} {index}{lane}")
-        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+        lines.append(f"  %p{lane} = getelementptr {unit}, ptr {base}, {kind} {index}{lane}")
+        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}, align {align}")
         lines.append(f"  %v{lane} = insertelement {WIDE.of(memory)} {vector}, {memory} %e{lane}, i64 {lane}")
         vector = f"%v{lane}"
     return "\n".join(lines), vector
@@ -450,7 +463,7 @@ def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str
     if not builder.module.defines(name):
         memory = "i8" if kind == "i1" else kind
         memory_vector = WIDE.of(memory)
-        body, result = _load_lanes(memory, "%room", "i32", "%source", "%s")
+        body, result = _load_lanes(memory, "%room", "i32", "%source", "%s", memory, CARRIER_BYTES[memory])
         grown, cut = "", ""
         stored_value = "%value"
         if kind == "i1":
