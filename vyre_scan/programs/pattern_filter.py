@@ -30,16 +30,13 @@ from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Program, Value
 from vyre_opt.ir.types import DataType
 
-from .pattern_walk import HitReport, TransitionTable
+from .start_walk import CandidateWalk
 
-__all__ = ["ENTRIES", "POSITIONS", "CandidateWalk", "pattern_filter"]
+__all__ = ["ENTRIES", "POSITIONS", "pattern_filter"]
 
 POSITIONS, ENTRIES = 8, 64
 REACH = 64 + POSITIONS - 1
 """Bytes that a look at 64 positions needs."""
-
-MOST_REPEATED = 8
-"""Bytes of a long walk that the next one goes through again."""
 
 U8, U32 = DataType.U8, DataType.U32
 
@@ -74,45 +71,3 @@ def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
         left = groups if left is None else b.and_(left, groups)
     assert left is not None
     return left
-
-
-class CandidateWalk:
-    """The buffers of a search for candidates but for what tells these, and walks of the automaton, one byte a round."""
-
-    def __init__(self, b: Builder) -> None:
-        self.b, self.table = b, TransitionTable(b)
-        begins = b.buffer("begins", U32, None, "read", 3)
-        self.report = HitReport(b, 4)
-        self.binding = 7
-        """Binding of the table of candidates."""
-        self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
-        self.piece = b.workgroup_id("x")
-        self.begin = b.load(begins, self.piece)
-        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 2), 1))
-
-    def through(self, start: Value, last: Value, shown: Value) -> tuple[Value, Value]:
-        """Walk from `start` while a literal that begins up to `last` may be completed, and report hits from `shown` on.
-
-        Gives the first position at which a literal begins that was not walked through, and the one from which on hits were
-        not reported.
-        """
-        b = self.b
-        with b.while_([start, b.const(0), start, b.const(True, DataType.BOOL)]) as loop:
-            loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[3]))
-            at, state, _, _ = loop.args
-            state = self.table.after_byte_at(state, at)
-            with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, shown))):
-                self.report.add(self.piece, at, state)
-            depth = b.load(self.table.transitions, b.add(state, self.report.classes))
-            behind = b.add(at, 1)
-            # of long walks the next one repeats little
-            goes_on = b.or_(b.lt(at, last), b.gt(depth, b.min(b.sub(at, last), MOST_REPEATED)))
-            loop.yield_(behind, state, b.sub(behind, depth), goes_on)
-        behind, _, alive, _ = loop.results
-        alive = b.select(b.lt(behind, self.end), b.max(alive, b.add(last, 1)), self.end)
-        return alive, b.max(shown, behind)
-
-    def finish(self, start: Value, shown: Value, walks: Value) -> None:
-        """Walk from `start` through all remaining bytes, after `walks` walks."""
-        self.through(start, self.end, shown)
-        self.b.store(walks, self.walks, self.piece)

@@ -15,7 +15,10 @@ from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 
 from ..patterns.automaton import Automaton
+from ..programs.pattern_filter import pattern_filter
+from ..programs.pattern_grams import pattern_grams
 from ..programs.pattern_walk import CHAINS, pattern_walk
+from ..programs.start_walk import start_walk
 from .launch import launch
 from .prefilter import Prefilter
 
@@ -29,6 +32,9 @@ WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
 FEW_BYTES = 256
 """Bytes that are walked through without a launch."""
 
+WALK_BYTES = 30
+"""A walk from a place where a literal may begin takes as long as a walk through so many bytes of all."""
+
 TRY_AGAIN = 16
 """Windows after which a filter that was slower than a walk is tried again."""
 
@@ -37,13 +43,14 @@ TRY_AGAIN = 16
 class _Pieces:
     """`begins` and `reports` of pattern_walk for `count` pieces, and for some that report nothing, up to a multiple of CHAINS.
 
-    `words`: of a search by walks, a quarter of the bytes of each piece.
+    `words`: of a search by walks, a quarter of the bytes of each piece.  `longest`: bytes of the longest.
     """
 
     begins: Array
     reports: Array
     count: int
     words: int
+    longest: int
 
     @classmethod
     def of(cls, begins: Array, shown: Array, end: int, words: int) -> _Pieces:
@@ -52,7 +59,8 @@ class _Pieces:
         padding = -len(begins) % CHAINS
         reports = np.pad(np.stack([bounds[:-1], bounds[1:]], axis=1), ((0, padding), (0, 0)))
         padded = np.pad(begins, (0, padding))
-        return cls(padded.astype(np.uint32), reports.astype(np.uint32), len(begins), words)
+        longest = int((bounds[1:] - begins).max())
+        return cls(padded.astype(np.uint32), reports.astype(np.uint32), len(begins), words, longest)
 
 
 @lru_cache(maxsize=8)
@@ -102,7 +110,7 @@ class CpuSearch:
                 data = np.append(data, np.zeros(behind, np.uint8))
             return self._launch(data, pieces)[0]
         hits, walks = self._launch(data, _filtered_pieces(FILTERED_PIECE, *span), prefilter)
-        if walks * prefilter.walk_bytes > len(data):
+        if walks * WALK_BYTES > len(data):
             self._windows_without_filter = TRY_AGAIN
         return hits
 
@@ -128,13 +136,27 @@ class CpuSearch:
         if prefilter is None:
             params = automaton.params | {"words": pieces.words}
             launch(self.dispatcher, pattern_walk(), arrays, rows // CHAINS, params)
+        elif prefilter.params:
+            starts, params = self._starts(data, pieces, prefilter)
+            arrays = [*arrays, starts[0], walks, *starts[1:]]
+            launch(self.dispatcher, start_walk(), arrays, pieces.count, automaton.params | params)
         else:
             arrays += [prefilter.table, walks]
-            params = automaton.params | prefilter.params
-            launch(self.dispatcher, prefilter.program, arrays, pieces.count, params)
+            launch(self.dispatcher, pattern_filter(), arrays, pieces.count, automaton.params)
         filled = np.flatnonzero(counts)
         firsts = pieces.reports[filled, 0].tolist()
         own = [
             hits[first : first + count] for first, count in zip(firsts, counts[filled].tolist(), strict=True)
         ]
         return np.concatenate([hits[:0], *own]), int(walks.sum())
+
+    def _starts(
+        self, data: Array, pieces: _Pieces, prefilter: Prefilter
+    ) -> tuple[list[Array], dict[str, int]]:
+        """@starts, and of each piece their number and the first position where nothing has looked; and the params of @starts."""
+        shared = {"capacity": pieces.longest}
+        lists = output_memory.empty(2 * pieces.count * pieces.longest, np.dtype(np.uint32)).reshape(2, -1)
+        numbers = np.zeros((2, pieces.count), np.uint32)
+        arrays = [data, pieces.begins, pieces.reports.reshape(-1), prefilter.table, *lists, *numbers]
+        launch(self.dispatcher, pattern_grams(), arrays, pieces.count, shared | prefilter.params)
+        return [lists[1], *numbers], shared

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.ir.program import Program
-
 from ..patterns.byte_weights import WEIGHTS
-from ..programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
-from ..programs.pattern_grams import GRAM, MULTIPLIER, PREFIX, PREFIX_MULTIPLIER, pattern_grams
+from ..programs.pattern_filter import ENTRIES, POSITIONS
+from ..programs.pattern_grams import GRAM, MULTIPLIER, PREFIX, PREFIX_MULTIPLIER
 
 __all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
 
@@ -38,21 +36,10 @@ FOLD = 0x20202020
 
 @dataclass(frozen=True, eq=False)
 class Prefilter:
-    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, or else the bitmaps of pattern_grams, u32[...], whose params are there.
-
-    `walk_bytes`: one of @walks takes as long as so many bytes of a walk through all.
-    """
+    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, or else the bitmaps of pattern_grams, u32[...], whose params are there."""
 
     table: Array
     params: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def program(self) -> Program:
-        return pattern_grams() if self.params else pattern_filter()
-
-    @property
-    def walk_bytes(self) -> int:
-        return 10 if self.params else 30
 
 
 def prefilter_of(literals: Sequence[bytes], caseless: bool) -> Prefilter | None:

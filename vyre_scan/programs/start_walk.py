@@ -1,0 +1,91 @@
+"""Walks of an automaton from places where a literal may begin: the program `start_walk`, and what it shares with others.
+
+A walk ends when no match is under way.  A workgroup searches a piece, one start of pattern_grams after the other, and all bytes
+from @rests on.  Buffers are those of pattern_walk, and
+
+    @starts  u32[n * capacity]  see pattern_grams, as `capacity`
+    @walks   u32[n]             the number of walks of each piece
+    @founds  u32[n]             the number of starts of each piece
+    @rests   u32[n]             see pattern_grams
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.program import Program, Value
+from vyre_opt.ir.types import DataType
+
+from .pattern_walk import HitReport, TransitionTable
+
+__all__ = ["CandidateWalk", "start_walk"]
+
+MOST_REPEATED = 8
+"""Bytes of a long walk that the next one goes through again."""
+
+U32 = DataType.U32
+
+
+@cache
+def start_walk() -> Program:
+    """The program; each call returns the same, which must not be changed."""
+    b = Builder("start_walk", workgroup=1)
+    walk = CandidateWalk(b)
+    starts = b.buffer("starts", U32, None, "read", walk.binding)
+    founds = b.buffer("founds", U32, None, "read", 9)
+    rests = b.buffer("rests", U32, None, "read", 10)
+    first = b.mul(walk.piece, b.param("capacity", U32))
+    with b.for_(0, b.load(founds, walk.piece), carry=[walk.begin, walk.begin, b.const(0)]) as loop:
+        alive, shown, walks = loop.args
+        start = b.load(starts, b.add(first, loop.index))
+        with b.if_(b.ge(start, alive)) as new:
+            new.yield_(*walk.through(start, start, shown), b.add(walks, 1))
+        with new.else_():
+            new.yield_(alive, shown, walks)
+        loop.yield_(*new.results)
+    alive, shown, walks = loop.results
+    walk.finish(b.max(alive, b.load(rests, walk.piece)), shown, walks)
+    return b.finish()
+
+
+class CandidateWalk:
+    """The buffers of a search for candidates but for what tells these, and walks of the automaton, one byte a round."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b, self.table = b, TransitionTable(b)
+        begins = b.buffer("begins", U32, None, "read", 3)
+        self.report = HitReport(b, 4)
+        self.binding = 7
+        """Binding of the table of candidates."""
+        self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
+        self.piece = b.workgroup_id("x")
+        self.begin = b.load(begins, self.piece)
+        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 2), 1))
+
+    def through(self, start: Value, last: Value, shown: Value) -> tuple[Value, Value]:
+        """Walk from `start` while a literal that begins up to `last` may be completed, and report hits from `shown` on.
+
+        Gives the first position at which a literal begins that was not walked through, and the one from which on hits were
+        not reported.
+        """
+        b = self.b
+        with b.while_([start, b.const(0), start, b.const(True, DataType.BOOL)]) as loop:
+            loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[3]))
+            at, state, _, _ = loop.args
+            state = self.table.after_byte_at(state, at)
+            with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, shown))):
+                self.report.add(self.piece, at, state)
+            depth = b.load(self.table.transitions, b.add(state, self.report.classes))
+            behind = b.add(at, 1)
+            # of long walks the next one repeats little
+            goes_on = b.or_(b.lt(at, last), b.gt(depth, b.min(b.sub(at, last), MOST_REPEATED)))
+            loop.yield_(behind, state, b.sub(behind, depth), goes_on)
+        behind, _, alive, _ = loop.results
+        alive = b.select(b.lt(behind, self.end), b.max(alive, b.add(last, 1)), self.end)
+        return alive, b.max(shown, behind)
+
+    def finish(self, start: Value, shown: Value, walks: Value) -> None:
+        """Walk from `start` through all remaining bytes, after `walks` walks."""
+        self.through(start, self.end, shown)
+        self.b.store(walks, self.walks, self.piece)
