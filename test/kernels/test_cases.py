@@ -24,6 +24,7 @@ SEARCHING = {
     "pattern_filter",
     "pattern_grams",
     "pattern_walk",
+    "start_walk",
     "tiled_grams",
     "tiled_walk",
 }

@@ -13,8 +13,11 @@ another bitmap, and a position whose bit is set there is a start, from which `st
 It is what Wu and Manber do with blocks (S. Wu, U. Manber, "A Fast Algorithm for Multi-pattern Searching", 1994), with steps
 of one length.
 
-A workgroup of one subgroup searches a piece.  Its lanes look at neighbouring grams, and write where a bit is set to a list.  Then each
-takes one place of the list at a time, so that no branch depends on a single place.
+A workgroup of one subgroup searches a piece, in three steps, in none of which a branch depends on a single place:
+
+    look       32 grams at a time; which lanes have found a bit is a word of a list
+    spread     each lane takes one word of this list, and writes the places in it to the next list
+    compare    each lane takes one place, and looks up prefixes
 
     @data    u8[?]
     @begins  u32[n]            the position of the first byte of each piece
@@ -22,22 +25,24 @@ takes one place of the list at a time, so that no branch depends on a single pla
     @bitmap  u32[2 * 2^k]      the bitmap of grams, then that of prefixes.  Of gram * MULTIPLIER, and of the high half of
                                prefix * PREFIX_MULTIPLIER, the k high bits are the number of the word, the five behind them
                                that of the bit
+    @blocks  u64[n * capacity / 32]  where lanes have found a bit: position of the first lane << 32 | a bit for each lane
     @places  u32[n * capacity] where a bit of a gram is set, of each piece from a multiple of `capacity` on
     @starts  u32[n * capacity] starts in the same way, in increasing order
     @counts  u32[n]            the number of starts of each piece
     @rests   u32[n]            the first position of each piece that is no start only because nothing has looked there
 
-`capacity`: bytes of a piece or more.  `shift`: 27 - k.  `mask`: the bits of a prefix.  `fold`: what is or-ed to a gram, so that cases
+`capacity`: a multiple of 32, the bytes of a piece or more.  `shift`: 27 - k.  `mask`: the bits of a prefix.  `fold`: what is or-ed to a gram, so that cases
 are alike, or 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.ops import SUBGROUP_SIZE
-from vyre_opt.ir.program import Program, Value
+from vyre_opt.ir.program import Buffer, Program, Value
 from vyre_opt.ir.types import DataType
 
 __all__ = ["GRAM", "MULTIPLIER", "pattern_grams"]
@@ -53,23 +58,24 @@ U8, U32, U64 = DataType.U8, DataType.U32, DataType.U64
 
 
 @cache
-def pattern_grams() -> Program:
-    """The program; each call returns the same, which must not be changed."""
+def pattern_grams(stride: int) -> Program:
+    """The program for a stride; each call returns the same, which must not be changed."""
     b = Builder("pattern_grams", workgroup=SUBGROUP_SIZE)
     data = b.buffer("data", U8, None, "read", 0)
     begins = b.buffer("begins", U32, None, "read", 1)
     reports = b.buffer("reports", U32, None, "read", 2)
     bitmap = b.buffer("bitmap", U32, None, "read", 3)
-    places = b.buffer("places", U32, None, "read_write", 4)
-    starts = b.buffer("starts", U32, None, "write", 5, live_out=True)
-    counts = b.buffer("counts", U32, None, "write", 6, live_out=True)
-    rests = b.buffer("rests", U32, None, "write", 7, live_out=True)
-    capacity, stride, shift = (b.param(name, U32) for name in ("capacity", "stride", "shift"))
-    fold, mask = b.param("fold", U32), b.param("mask", U64)
+    blocks = b.buffer("blocks", U64, None, "read_write", 4)
+    places = b.buffer("places", U32, None, "read_write", 5)
+    starts = b.buffer("starts", U32, None, "write", 6, live_out=True)
+    counts = b.buffer("counts", U32, None, "write", 7, live_out=True)
+    rests = b.buffer("rests", U32, None, "write", 8, live_out=True)
+    capacity, shift, fold = (b.param(name, U32) for name in ("capacity", "shift", "fold"))
+    mask, back = b.param("mask", U64), stride - 1
 
     piece, lane = b.workgroup_id("x"), b.local_id("x")
     begin, end = b.load(begins, piece), b.load(reports, b.add(b.mul(piece, 2), 1))
-    first, back = b.mul(piece, capacity), b.sub(stride, 1)
+    first = b.mul(piece, capacity)
     words = b.shl(1, b.sub(27, shift))
     wide_fold = b.or_(b.shl(b.cast(fold, U64), 32), b.cast(fold, U64))
 
@@ -86,45 +92,54 @@ def pattern_grams() -> Program:
         product = b.mul(b.and_(b.or_(octets, wide_fold), mask), PREFIX_MULTIPLIER)
         return bit(b.cast(b.shr(product, 32), U32), words)
 
-    step, offset = b.mul(stride, SUBGROUP_SIZE), b.mul(lane, stride)
-    below = b.sub(b.shl(1, lane), 1)
-    reach = b.add(b.mul(stride, SUBGROUP_SIZE - 1), PREFIX)
+    def spread(bits: Value, count: Value, position_of: Callable[[Value], Value], to: Buffer) -> Value:
+        """Append the positions of all bits of all lanes to a list of `count`; gives how many it has then."""
+        own = b.popcount(bits)
+        slot: Value = b.add(b.add(first, count), b.subgroup_scan(own, "exclusive", "add"))
+        with b.while_([bits, slot]) as each:
+            each.condition(b.ne(each.args[0], 0))
+            left, slot = each.args
+            b.store(position_of(b.ctz(left)), to, slot)
+            each.yield_(b.and_(left, b.sub(left, 1)), b.add(slot, 1))
+        return b.add(count, b.subgroup_reduce(own, "add"))
+
+    first_block, reach = b.shr(first, 5), stride * (SUBGROUP_SIZE - 1) + PREFIX
+    offset, is_first = b.mul(lane, stride), b.eq(lane, 0)
     with b.while_([b.add(begin, back), b.const(0)]) as looks:
         looks.condition(b.le(b.add(looks.args[0], reach), end))
         at, count = looks.args
-        position = b.add(at, offset)
-        is_set = b.ne(gram_bit(position), 0)
-        lanes = b.subgroup_ballot(is_set)
-        with b.if_(b.ne(lanes, 0)) as some:
-            with b.if_(is_set):
-                b.store(position, places, b.add(b.add(first, count), b.popcount(b.and_(lanes, below))))
-            some.yield_(b.add(count, b.popcount(lanes)))
-        with some.else_():
-            some.yield_(count)
-        looks.yield_(b.add(at, step), *some.results)
-    rest, count = looks.results
+        lanes = b.subgroup_ballot(b.ne(gram_bit(b.add(at, offset)), 0))
+        with b.if_(is_first):
+            b.store(b.or_(b.shl(b.cast(at, U64), 32), b.cast(lanes, U64)), blocks, b.add(first_block, count))
+        looks.yield_(b.add(at, stride * SUBGROUP_SIZE), b.add(count, b.min(lanes, 1)))
+    rest, num_blocks = looks.results
     b.barrier("workgroup")
 
     with b.while_([b.const(0), b.const(0)]) as batches:
-        batches.condition(b.lt(batches.args[0], count))
-        number, num_starts = b.add(batches.args[0], lane), batches.args[1]
-        # lanes behind the last place look at that again
-        position = b.sub(b.load(places, b.add(first, b.min(number, b.sub(count, 1)))), back)
-        with b.for_(0, stride, carry=[b.const(0)]) as prefixes:
-            found = prefix_bit(b.add(position, prefixes.index))
-            prefixes.yield_(b.or_(prefixes.args[0], b.shl(found, prefixes.index)))
-        found = b.select(b.lt(number, count), prefixes.result, 0)
-        own = b.popcount(found)
-        slot = b.add(b.add(first, num_starts), b.subgroup_scan(own, "exclusive", "add"))
-        with b.while_([found, slot]) as rest_of_bits:
-            rest_of_bits.condition(b.ne(rest_of_bits.args[0], 0))
-            left, slot = rest_of_bits.args
-            b.store(b.add(position, b.ctz(left)), starts, slot)
-            rest_of_bits.yield_(b.and_(left, b.sub(left, 1)), b.add(slot, 1))
-        batches.yield_(
-            b.add(batches.args[0], SUBGROUP_SIZE), b.add(num_starts, b.subgroup_reduce(own, "add"))
-        )
-    with b.if_(b.eq(lane, 0)):
+        batches.condition(b.lt(batches.args[0], num_blocks))
+        at, num_places = batches.args
+        number = b.add(at, lane)
+        # lanes behind the last element look at that again, for nothing
+        block = b.load(blocks, b.add(first_block, b.min(number, b.sub(num_blocks, 1))))
+        lanes, begins_at = b.cast(block, U32), b.cast(b.shr(block, 32), U32)
+        lanes = b.select(b.lt(number, num_blocks), lanes, 0)
+        num_places = spread(lanes, num_places, lambda bit: b.add(begins_at, b.mul(bit, stride)), places)
+        batches.yield_(b.add(at, SUBGROUP_SIZE), num_places)
+    num_places = batches.results[1]
+    b.barrier("workgroup")
+
+    with b.while_([b.const(0), b.const(0)]) as batches:
+        batches.condition(b.lt(batches.args[0], num_places))
+        at, num_starts = batches.args
+        number = b.add(at, lane)
+        position = b.sub(b.load(places, b.add(first, b.min(number, b.sub(num_places, 1)))), back)
+        found: Value = b.const(0)
+        for k in range(stride):
+            found = b.or_(found, b.shl(prefix_bit(b.add(position, k)), k))
+        found = b.select(b.lt(number, num_places), found, 0)
+        num_starts = spread(found, num_starts, lambda bit: b.add(position, bit), starts)
+        batches.yield_(b.add(at, SUBGROUP_SIZE), num_starts)
+    with b.if_(is_first):
         b.store(batches.results[1], counts, piece)
         b.store(b.sub(rest, back), rests, piece)
     return b.finish()

@@ -13,6 +13,7 @@ import numpy as np
 
 from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
+from vyre_opt.ir.ops import SUBGROUP_SIZE
 
 from ..patterns.automaton import Automaton
 from ..programs.pattern_filter import pattern_filter
@@ -43,7 +44,8 @@ TRY_AGAIN = 16
 class _Pieces:
     """`begins` and `reports` of pattern_walk for `count` pieces, and for some that report nothing, up to a multiple of CHAINS.
 
-    `words`: of a search by walks, a quarter of the bytes of each piece.  `longest`: bytes of the longest.
+    `words`: of a search by walks, a quarter of the bytes of each piece.  `longest`: bytes of the longest,
+    rounded up to a multiple of SUBGROUP_SIZE.
     """
 
     begins: Array
@@ -59,7 +61,7 @@ class _Pieces:
         padding = -len(begins) % CHAINS
         reports = np.pad(np.stack([bounds[:-1], bounds[1:]], axis=1), ((0, padding), (0, 0)))
         padded = np.pad(begins, (0, padding))
-        longest = int((bounds[1:] - begins).max())
+        longest = -(-int((bounds[1:] - begins).max()) // SUBGROUP_SIZE) * SUBGROUP_SIZE
         return cls(padded.astype(np.uint32), reports.astype(np.uint32), len(begins), words, longest)
 
 
@@ -136,7 +138,7 @@ class CpuSearch:
         if prefilter is None:
             params = automaton.params | {"words": pieces.words}
             launch(self.dispatcher, pattern_walk(), arrays, rows // CHAINS, params)
-        elif prefilter.params:
+        elif prefilter.stride:
             starts, params = self._starts(data, pieces, prefilter)
             arrays = [*arrays, starts[0], walks, *starts[1:]]
             launch(self.dispatcher, start_walk(), arrays, pieces.count, automaton.params | params)
@@ -155,8 +157,12 @@ class CpuSearch:
     ) -> tuple[list[Array], dict[str, int]]:
         """@starts, and of each piece their number and the first position where nothing has looked; and the params of @starts."""
         shared = {"capacity": pieces.longest}
-        lists = output_memory.empty(2 * pieces.count * pieces.longest, np.dtype(np.uint32)).reshape(2, -1)
+        room = pieces.count * pieces.longest
+        blocks = output_memory.empty(room // SUBGROUP_SIZE, np.dtype(np.uint64))
+        lists = output_memory.empty(2 * room, np.dtype(np.uint32)).reshape(2, -1)
         numbers = np.zeros((2, pieces.count), np.uint32)
-        arrays = [data, pieces.begins, pieces.reports.reshape(-1), prefilter.table, *lists, *numbers]
-        launch(self.dispatcher, pattern_grams(), arrays, pieces.count, shared | prefilter.params)
+        arrays = [data, pieces.begins, pieces.reports.reshape(-1), prefilter.table, blocks, *lists, *numbers]
+        launch(
+            self.dispatcher, pattern_grams(prefilter.stride), arrays, pieces.count, shared | prefilter.params
+        )
         return [lists[1], *numbers], shared

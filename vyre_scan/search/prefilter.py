@@ -36,9 +36,10 @@ FOLD = 0x20202020
 
 @dataclass(frozen=True, eq=False)
 class Prefilter:
-    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter, or else the bitmaps of pattern_grams, u32[...], whose params are there."""
+    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter where `stride` is 0, or else the bitmaps of pattern_grams, u32[...]."""
 
     table: Array
+    stride: int = 0
     params: dict[str, int] = field(default_factory=dict)
 
 
@@ -64,8 +65,8 @@ def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilte
     bitmap = np.zeros((2, words), np.uint32)
     bitmap[0] = gram_bitmap(prefixes, stride, words, fold, 1)
     _set_bits(bitmap[1], (product >> np.uint64(32)).astype(np.uint32), 1)
-    params = {"fold": fold, "mask": mask, "shift": 28 - words.bit_length(), "stride": stride}
-    return Prefilter(bitmap.reshape(-1), params)
+    params = {"fold": fold, "mask": mask, "shift": 28 - words.bit_length()}
+    return Prefilter(bitmap.reshape(-1), stride, params)
 
 
 def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int, num_bits: int) -> Array:

@@ -94,7 +94,7 @@ def test_many_literals(monkeypatch: pytest.MonkeyPatch, seed: int, caseless: boo
     literals.append(some_bytes(rng, shortest, letters))
     scanner = Scanner(literals, caseless=caseless, threads=1 + seed % 2)
     assert scanner._tables.literals.prefilter is not None
-    assert scanner._tables.literals.prefilter.params["stride"] == min(shortest - 3, 8)
+    assert scanner._tables.literals.prefilter.stride == min(shortest - 3, 8)
     data = bytearray(rng.randbytes(rng.randrange(70_000, 200_000)))
     for place in [0, 1, 32_750, 32_768, *(rng.randrange(len(data) - 60) for _ in range(300))]:
         planted = b"".join(rng.choices(literals, k=rng.choice((1, 1, 3))))

@@ -6,6 +6,7 @@ import base64
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from vyre_scan.patterns.literal_automaton import literal_automaton
 from vyre_scan.programs.pattern_filter import ENTRIES, POSITIONS, pattern_filter
 from vyre_scan.programs.pattern_grams import MULTIPLIER, PREFIX_MULTIPLIER, pattern_grams
 from vyre_scan.programs.pattern_walk import CHAINS, pattern_walk
+from vyre_scan.programs.start_walk import start_walk
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences
@@ -41,7 +43,8 @@ def pattern_search_cases() -> Iterator[KernelCase]:
     for size in (1, 70, 71, 72, 140, 3000):
         for piece in (100, 1 << 15):
             yield KernelCase("pattern_filter", f"{size} bytes in pieces of {piece}", _filter(size, piece))
-    for size in (1, 8, 27, 140, 3000):
+            yield KernelCase("start_walk", f"{size} bytes in pieces of {piece}", _start_walks(size, piece))
+    for size in (1, 8, 39, 140, 300, 3000):
         for piece in (100, 1 << 15):
             for literals in (RARE, (b"cacc", *RARE)):
                 what = f"{size} bytes in pieces of {piece}, the shortest literal of {min(map(len, literals))}"
@@ -121,13 +124,11 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
     """A filter that leaves nothing out is as good as a search by walks; each piece reports its own bytes."""
 
     def make() -> Use:
-        text = letters(size)
-        automaton = literal_automaton(RARE)
         table = np.zeros((POSITIONS, ENTRIES), np.uint8)
         for number, literal in enumerate(RARE):
             for place, byte in enumerate(literal[:POSITIONS]):
                 table[place, byte % ENTRIES] |= 1 << number
-        return _by_candidates(pattern_filter(), text, RARE, automaton, table.reshape(-1), piece, {})
+        return _by_candidates(pattern_filter(), letters(size), table.reshape(-1), _Bounds(size, piece))
 
     return make
 
@@ -161,48 +162,103 @@ def bitmaps_of_grams(literals: Sequence[bytes], stride: int, width: int) -> Arra
 
 
 def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use]:
+    """The starts of each piece, one by one as the bitmaps say, their number, and where the looks end."""
+
     def make() -> Use:
         shortest = min(map(len, literals))
-        stride = shortest - 3
+        stride, text, bounds = shortest - 3, letters(size), _Bounds(size, piece)
         table = bitmaps_of_grams(literals, stride, 9)
-        mask = 256 ** min(8, shortest) - 1
-        params = {"stride": stride, "shift": 32 - 14, "mask": mask, "fold": 0}
-        automaton = literal_automaton(literals)
-        return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)
+        starts, rests = [], []
+        for begin, end in zip(bounds.begins, bounds.until, strict=True):
+            looks = range(begin + stride - 1, end, stride)
+            blocks = len([at for at in looks[::32] if at + 31 * stride + 8 <= end])
+            rests.append(begin + 32 * stride * blocks)
+            places = [
+                at for at in looks[: 32 * blocks] if _is_set(text[at : at + 4], MULTIPLIER, table[:512])
+            ]
+            prefixes = [at - back for at in places for back in range(stride - 1, -1, -1)]
+            prefix = [text[at : at + min(8, shortest)] for at in prefixes]
+            keys = [_is_set(each, PREFIX_MULTIPLIER, table[512:], 64) for each in prefix]
+            starts.append([at for at, is_start in zip(prefixes, keys, strict=True) if is_start])
+        counts = [*map(len, starts)]
+        capacity, count = bounds.capacity, len(bounds.shown)
+        room = count * capacity
+        words = [np.zeros(length, np.uint32) for length in (room, room, count, count)]
+        inputs = [text, bounds.begins, bounds.reports, table, np.zeros(room // 32, np.uint64), *words]
+        expected = np.concatenate([*starts, counts, rests]).astype(np.uint32)
+
+        def read(outputs: Sequence[Array]) -> Array:
+            own = outputs[0].reshape(count, capacity)
+            return np.concatenate(
+                [*(row[:n] for row, n in zip(own, outputs[1].tolist(), strict=True)), *outputs[1:]]
+            )
+
+        params = {"capacity": capacity, "shift": 32 - 14, "mask": 256 ** min(8, shortest) - 1, "fold": 0}
+        return Use(pattern_grams(stride), inputs, count, expected, read=read, params=params)
 
     return make
+
+
+def _is_set(content: bytes, multiplier: int, bitmap: Array, width: int = 32) -> bool:
+    """The bit of a gram or a prefix, in a bitmap of 2^9 words."""
+    bits = _bits_of(content, multiplier, width)
+    return bool(bitmap[int(bits[:9], 2)] >> int(bits[9:14], 2) & 1)
+
+
+def _start_walks(size: int, piece: int) -> Callable[[], Use]:
+    """Starts up to the middle of each piece, some of which no literal follows: all matches are found."""
+
+    def make() -> Use:
+        text, bounds = letters(size), _Bounds(size, piece)
+        rests = [(begin + end) // 2 for begin, end in zip(bounds.begins, bounds.until, strict=True)]
+        fronts = {literal[:3] for literal in RARE}
+        starts = np.zeros((len(rests), bounds.capacity), np.uint32)
+        founds = []
+        for row, begin, rest in zip(starts, bounds.begins, rests, strict=True):
+            own = [at for at in range(begin, rest) if text[at : at + 3] in fronts]
+            row[: len(own)] = own
+            founds.append(len(own))
+        words = [np.array(each, np.uint32) for each in (founds, rests)]
+        params = {"capacity": bounds.capacity}
+        return _by_candidates(start_walk(), text, starts.reshape(-1), bounds, params, words)
+
+    return make
+
+
+@dataclass
+class _Bounds:
+    """Pieces of `piece` bytes, each with what the automaton must see before it.  `reports`: as the programs take them."""
+
+    size: int
+    piece: int
+
+    def __post_init__(self) -> None:
+        self.shown = [*range(0, self.size, self.piece)]
+        self.until = [min(first + self.piece, self.size) for first in self.shown]
+        self.begins = np.maximum(np.array(self.shown) - 9, 0).astype(np.uint32)
+        self.reports = _reports(self.shown, self.until)
+        self.capacity = -(-int((np.array(self.until) - self.begins).max()) // 32) * 32
 
 
 def _by_candidates(
     program: Program,
     text: bytes,
-    literals: Sequence[bytes],
-    automaton: Automaton,
     table: Array,
-    piece: int,
-    params: dict[str, int],
+    bounds: _Bounds,
+    params: dict[str, int] | None = None,
+    words: Sequence[Array] = (),
 ) -> Use:
-    shown = [*range(0, len(text), piece)]
-    begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
-    until = [min(first + piece, len(text)) for first in shown]
-    count = len(shown)
+    """A search for RARE by a table, and more of its arrays."""
+    automaton, count = literal_automaton(RARE), len(bounds.shown)
     outputs = [np.zeros(count, np.uint32), np.zeros(len(text), np.uint64)]
-    inputs = [
-        text,
-        automaton.columns,
-        automaton.cells,
-        begins,
-        _reports(shown, until),
-        *outputs,
-        table,
-        np.zeros(count, np.uint32),
-    ]
-    expected = np.array([place << 32 | number for place, number in occurrences(text, literals)], np.uint64)
+    tables = [text, automaton.columns, automaton.cells, bounds.begins, bounds.reports]
+    inputs = [*tables, *outputs, table, np.zeros(count, np.uint32), *words]
+    expected = np.array([place << 32 | number for place, number in occurrences(text, RARE)], np.uint64)
 
     def read(found: Sequence[Array]) -> Array:
-        return _found(found[0], found[1], shown, automaton)
+        return _found(found[0], found[1], bounds.shown, automaton)
 
-    return Use(program, inputs, count, np.sort(expected), read=read, params=automaton.params | params)
+    return Use(program, inputs, count, np.sort(expected), read=read, params=automaton.params | (params or {}))
 
 
 def _walk(words: int) -> Callable[[], Use]:

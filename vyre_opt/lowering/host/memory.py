@@ -4,6 +4,7 @@
     uniform             one element for all             the first active lane's element
     consecutive         one wide load                   one wide (masked) store
     every 2nd .. 4th    a wide load, then a shuffle     scatter
+    overlapping         the same, some lanes a load
     one of these        the same for each row           the same for each row; scatter for one element
     in each row
     anything            gather                          scatter
@@ -36,6 +37,9 @@ MAX_SHUFFLED = 4
 
 MAX_WIDE_PARTS = 8
 """The most scalars of one lane in a wide access."""
+
+WINDOW = 64
+"""Bytes of a load for several lanes: a register of AVX-512, two of AVX2."""
 
 LINE, AHEAD = 64, 4096
 """Bytes of a line of the cache, and how far ahead of a load lines are fetched: a row or more, which other workgroups load next."""
@@ -79,6 +83,22 @@ class SubgroupAccess:
     def is_uniform(self) -> bool:
         """Whether all lanes access one element."""
         return self.stride == 0 and self.run == SUBGROUP_SIZE
+
+    @property
+    def window(self) -> int:
+        """Lanes that one load of WINDOW bytes serves, where a lane's scalars are a word and overlap those of the next; else 0."""
+        overlaps = self.stride is not None and 0 < self.stride < self.parts and self.lanes_per_element == 1
+        return min(self.run, WINDOW // (self.parts * self.align)) if overlaps and self.is_word else 0
+
+    @property
+    def is_word(self) -> bool:
+        """Whether the scalars of a lane are together an integer of 32 or 64 bits."""
+        return self.parts > 1 and self.parts * (self.dtype.bits or 0) in (32, 64)
+
+    @property
+    def word(self) -> str:
+        """LLVM type of all scalars of a lane together."""
+        return f"i{self.parts * (self.dtype.bits or 0)}"
 
 
 # --- addresses
@@ -136,7 +156,7 @@ def _limit_run(builder: FunctionBuilder, access: SubgroupAccess) -> str:
     """The bound below which the first lane's index leaves room for all lanes of its run, and no lane's index wraps."""
     if not access.stride:
         return _limit(builder, access, access.width)
-    reach = access.stride * access.run
+    reach = access.stride * access.run + (access.parts - access.stride) * access.window
     limit = _limit(builder, access, reach)
     bits = (access.index.type.bits or 0) - access.index.type.is_signed
     if bits >= 63 or (access.length.isdigit() and int(access.length) <= 1 << bits):
@@ -264,7 +284,7 @@ def _scalar_stride(access: SubgroupAccess) -> int | None:
     if access.stride is None or access.parts > MAX_WIDE_PARTS:
         return None
     scalars = access.stride * access.lanes_per_element
-    if scalars in (0, access.parts):
+    if scalars in (0, access.parts) or access.window:
         return scalars
     return scalars if 1 < scalars <= MAX_SHUFFLED and access.parts <= scalars else None
 
@@ -282,17 +302,28 @@ def _load_runs(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: 
     w.branch_if(_are_in_bounds(builder, access, indices), wide, gathered)
     w.start(wide)
     # No mask: what inactive lanes load is in bounds too, and nobody looks at it
-    fast = _load_wide(builder, access, indices, scalar_stride)
+    fast = (
+        [_load_windows(builder, access, indices)]
+        if access.window
+        else _load_wide(builder, access, indices, scalar_stride)
+    )
     wide = w.block
     w.branch(end)
     w.start(gathered)
     cold = _is_rarely_outside(emitter, access)
     offsets = _scalar_offsets(builder, access, _checked_indices(emitter, access))
-    slow = [_gather(emitter, access, offsets, str(part), cold) for part in range(access.parts)]
+    if access.window:
+        slow = [_gather_words(emitter, access, offsets, cold)]
+    else:
+        slow = [_gather(emitter, access, offsets, str(part), cold) for part in range(access.parts)]
     gathered = w.block
     w.fall_into(end)
-    kind, pairs = WIDE.of(access.memory), zip(fast, slow, strict=True)
-    return [w.phi(kind, [(run, wide), (lanes, gathered)]) for run, lanes in pairs]
+    kind, pairs = WIDE.of(access.word if access.window else access.memory), zip(fast, slow, strict=True)
+    loaded = [w.phi(kind, [(run, wide), (lanes, gathered)]) for run, lanes in pairs]
+    if not access.window:
+        return loaded
+    # words come together here, and not their parts, from which LLVM would not make the word again
+    return [_part_of_word(builder, access, loaded[0], part) for part in range(access.parts)]
 
 
 def _are_in_bounds(builder: FunctionBuilder, access: SubgroupAccess, indices: Words) -> str:
@@ -325,6 +356,21 @@ def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scala
         return [loaded]
     orders = (range(part, count, scalar_stride) for part in range(access.parts))
     return [builder.shuffle(access.memory, count, (loaded,), order) for order in orders]
+
+
+def _load_windows(builder: FunctionBuilder, access: SubgroupAccess, indices: Words) -> str:
+    """Words of all lanes, of which runs start at `indices`: a load of all scalars of some lanes at a time, then a shuffle."""
+    lanes, parts, words = access.window, access.parts, []
+    assert access.stride is not None
+    scalars = f"<{lanes * parts} x {access.memory}>"
+    order = [access.stride * lane + part for lane in range(lanes) for part in range(parts)]
+    for base in indices:
+        for first in range(0, access.run, lanes):
+            address = _pointer(builder, access, base, access.stride * first)
+            window = builder.w.emit(f"load {scalars}, ptr {address}, align {access.align}")
+            spread = builder.shuffle(access.memory, lanes * parts, (window,), order)
+            words.append(builder.w.emit(f"bitcast {scalars} {spread} to <{lanes} x {access.word}>"))
+    return builder.concatenate(access.word, lanes, words)
 
 
 def _fetch_ahead(builder: FunctionBuilder, access: SubgroupAccess, address: str) -> None:
@@ -392,11 +438,7 @@ def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Va
     _check_lanes(emitter, access, indices)
     builder = emitter.builder
     offsets = _scalar_offsets(builder, access, indices)
-    word = ""
-    if access.parts > 1 and access.parts * (access.dtype.bits or 0) in (32, 64):
-        word = runtime.gather(
-            builder, access.dtype, access.pointer, offsets, emitter.mask, parts=access.parts
-        )
+    word = _gather_words(emitter, access, offsets) if access.is_word else ""
 
     def write(_: Sequence[str], part: str) -> str:
         if word and part.isdigit():
@@ -409,16 +451,20 @@ def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Va
 
 
 def _part_of_word(builder: FunctionBuilder, access: SubgroupAccess, word: str, part: int) -> str:
-    """Scalar number `part` of the word that each lane has gathered."""
-    w, bits = builder.w, access.dtype.bits or 0
-    integer, narrow = f"i{access.parts * bits}", WIDE.of(f"i{bits}")
-    kind = WIDE.of(integer)
-    shifted = w.emit(f"lshr {kind} {word}, {WIDE.integer(integer, bits * part)}")
-    whole = w.emit(f"trunc {kind} {shifted} to {narrow}")
-    return (
-        whole
-        if access.memory == f"i{bits}"
-        else w.emit(f"bitcast {narrow} {whole} to {WIDE.of(access.memory)}")
+    """Scalar number `part` of the words that lanes have loaded."""
+    w, bits, wide = builder.w, access.dtype.bits or 0, WIDE.of(access.word)
+    shifted = w.emit(f"lshr {wide} {word}, {WIDE.integer(access.word, bits * part)}")
+    whole = w.emit(f"trunc {wide} {shifted} to {WIDE.of(f'i{bits}')}")
+    if access.memory == f"i{bits}":
+        return whole
+    return w.emit(f"bitcast {WIDE.of(f'i{bits}')} {whole} to {WIDE.of(access.memory)}")
+
+
+def _gather_words(emitter: SubgroupEmitter, access: SubgroupAccess, offsets: str, cold: bool = False) -> str:
+    """All scalars of each lane as a word."""
+    parts, mask = access.parts, emitter.mask
+    return runtime.gather(
+        emitter.builder, access.dtype, access.pointer, offsets, mask, parts=parts, cold=cold
     )
 
 
