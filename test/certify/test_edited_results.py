@@ -15,7 +15,7 @@ from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier, Decision
 from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.syntax.printer import print_program
@@ -66,6 +66,6 @@ def is_decision_proved(decision: Decision) -> bool:
 
 def is_valid(module: Module) -> bool:
     try:
-        return not any(each.severity == "error" for each in verify(module))
+        return not errors_of(module)
     except (AssertionError, LookupError, ValueError):
         return False

@@ -22,7 +22,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Module, Op, Program, Value
 from vyre_opt.ir.types import DataType
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.syntax.printer import print_program
@@ -284,7 +284,7 @@ EDITS = 12
 
 def is_valid(module: Module) -> bool:
     try:
-        return not any(each.severity == "error" for each in verify(module))
+        return not errors_of(module)
     except (AssertionError, LookupError, ValueError):
         return False
 

@@ -17,7 +17,7 @@ from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.lowered_ops import LOWERED_ATTRS, lowered_attrs
 from vyre_opt.ir.program import Module, Op, Program, Value
 from vyre_opt.ir.structure import check_structure
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.lowering.common import legalization
 from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.host.legalization import legal_program
@@ -196,11 +196,11 @@ def test_what_a_lowered_program_may_not_have() -> None:
     def check(what: str) -> None:
         wrong, message = WRONG[what]
         module = wrong()
-        errors = check_structure(module) or [d for d in verify(module) if d.severity == "error"]
+        errors = check_structure(module) or errors_of(module)
         assert message in next(error.message for error in errors)
 
     for passes in (CPU, CUDA, WORDS):
-        assert not [d for d in verify(lowered(passes)) if d.severity == "error"]
+        assert not errors_of(lowered(passes))
     each(WRONG, check)
 
 

@@ -22,7 +22,7 @@ from vyre_opt import (
 )
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Op
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.rewriting.driver import MAX_DEPTH
 from vyre_opt.rewriting.pattern import Replacement
 
@@ -45,7 +45,7 @@ def rewritten(body: str, *patterns: Pattern, t: str = "u32", result: str = "", *
     """The ops of a body after the patterns, without those that load and store."""
     module = parse(TEXT.format(t, result or t, body))
     apply_patterns(module, patterns, **options)
-    assert not [d for d in verify(module) if d.severity == "error"]
+    assert not errors_of(module)
     lines = [line.strip() for line in str(module).splitlines()]
     begin = next(n for n, line in enumerate(lines) if line.startswith("%y = load"))
     return lines[begin + 1 : next(n for n, line in enumerate(lines) if line.startswith("store"))]

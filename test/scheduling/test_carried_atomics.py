@@ -9,7 +9,7 @@ from vyre_opt import parse
 from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.fusion.remark_sink import Silent
 from vyre_opt.ir.program import Program
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.scheduling.carried_atomics import carry_atomics
 
 TEXT = """vyre 2
@@ -38,7 +38,7 @@ NUMPY = {
 
 def program_of(body: str, dtype: str = "u32") -> Program:
     module = parse(TEXT.format(type=dtype, body=body))
-    assert not any(each.severity == "error" for each in verify(module))
+    assert not errors_of(module)
     (program,) = module.programs.values()
     return program
 

@@ -18,7 +18,7 @@ from vyre_opt.certificates import CertificateWriter
 from vyre_opt.checker import Report, check
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.passes.manager import PassManager
 
 __all__ = ["BEGIN", "END", "PASSES", "example_texts", "lit_texts", "reported", "row", "table"]
@@ -44,7 +44,7 @@ def module_of(text: str) -> Module | None:
     """None of a text that is no valid module, or open in its types."""
     try:
         module = parse(text)
-        is_valid = not any(d.severity == "error" for d in verify(module))
+        is_valid = not errors_of(module)
     except DiagnosticError:
         return None
     is_open = any(item.type_parameters for item in module.parametric)

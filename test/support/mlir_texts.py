@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.ir.program import Module, Program
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.syntax.parser import parse_source
 
@@ -34,7 +34,7 @@ def _texts() -> Iterator[tuple[str, str]]:
             for number, part in enumerate(whole.split(MARKER)):
                 try:
                     module = parse_source(Source(part))
-                    errors = [d for d in verify(module) if d.severity == "error"]
+                    errors = errors_of(module)
                 except DiagnosticError:
                     continue
                 if module.programs and not errors:

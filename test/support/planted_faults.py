@@ -23,7 +23,7 @@ from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Block, Module, Op, Value
 from vyre_opt.ir.rewrite import become
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.rewriting.cloning import copy_module
 
 from .pipeline_runs import Arrays, Kind, Observation, any_inputs, difference, observe, seed_pipeline
@@ -62,7 +62,7 @@ def planted(seed: int, kind: Kind = "mixed") -> Module:
             _shorten(changed, rng)
         else:
             _enlarge(changed, rng)
-        if not any(each.severity == "error" for each in verify(changed)):
+        if not errors_of(changed):
             return changed
     raise RuntimeError(f"seed {seed}: nothing can be changed")
 

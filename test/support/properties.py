@@ -14,7 +14,7 @@ from vyre_opt.execution.debug_prints import on_debug_print
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError, render
 from vyre_opt.ir.program import Buffer, Dim3, Module, Program
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of
 from vyre_opt.passes.manager import PassFailure, PassManager, Result
 from vyre_opt.passes.registry import LEGALIZATIONS, pass_names
 from vyre_opt.syntax.fingerprint import fingerprint
@@ -61,7 +61,7 @@ def check_text(sample: Sample) -> None:
     """The program verifies; both forms of its text, in both versions, parse to it and print the same bytes."""
     module = sample.module
     text = print_program(module)
-    errors = [d for d in verify(module) if d.severity == "error"]
+    errors = errors_of(module)
     if errors:
         raise Broken("text", f"does not verify: {render(errors[0])}", text)
     print_ = fingerprint(module)

@@ -14,8 +14,8 @@ from ..execution.dispatcher import BadInputs
 from ..execution.environment import chosen_target
 from ..execution.limits import compiling, memory_error
 from ..ir import plugins
-from ..ir.diagnostics import DiagnosticError, Source
-from ..ir.verifier import verify
+from ..ir.diagnostics import Source
+from ..ir.verifier import check
 from ..mlir.file_kind import parse_either
 from .compile import compile as compile_text
 from .compile import compile_module
@@ -86,9 +86,7 @@ class _Worker:
         self.source = Source(text, name)
         with compiling():
             module = parse_either(self.source)
-            errors = [d for d in verify(module) if d.severity == "error"]
-            if errors:
-                raise DiagnosticError(errors)
+            check(module)
             self.executable = compile_module(module, entry, chosen_target(target), specs, passes)
         return {"owner": self.executable.signature.owner, "name": self.executable.name}, []
 

@@ -31,7 +31,7 @@ from ..ir.grids import Grid, show_extent
 from ..ir.program import AccessMode, Dim3, Module, Op, Program
 from ..ir.shapes import shapes_agree, show_shape
 from ..ir.types import with_article
-from ..ir.verifier import verify
+from ..ir.verifier import errors_of
 from .bound_program import BoundProgram
 from .join import JoinPlan, join
 
@@ -343,7 +343,7 @@ def verify_program(module: Module, program: Program) -> str | None:
     """The first error in a program that may call the module's functions; None if it verifies."""
     single = Module(funcs=module.funcs)
     single.add(program)
-    return next((d.message for d in verify(single) if d.severity == "error"), None)
+    return next((d.message for d in errors_of(single)), None)
 
 
 def extents_of(grid: Grid) -> Extents:

@@ -29,11 +29,11 @@ Column = int | list[int] | None
 """Number of each invocation, one number for all of them, or None for what is not known."""
 Lanes = Sequence[int] | None
 """Invocations that come to an op; None where that is not known."""
-Place = tuple[int, ...]
+Place = int | tuple[int, ...]
 
 MOST_LANES = 1024
 MOST_STEPS = 1 << 18
-"""Ops that are run, with each round of a loop, times the invocations of the workgroup: a third of a second."""
+"""Ops that are run, with each round of a loop, times the invocations of the workgroup: a tenth of a second."""
 ROUNDS = 3
 _MOST_TERMS = 50
 """Ops of the value of a store that are looked at."""
@@ -68,11 +68,14 @@ class _Around:
 
 @dataclass(slots=True)
 class _Access:
-    """An access of an element: its op, the invocation, and the runs of conditions and loops around it."""
+    """A run of an access by all invocations that come to it: its op, and the runs of conditions and loops around it."""
 
     op: Op
-    lane: int
     around: tuple[_Around, ...]
+
+
+Touch = tuple[int, _Access]
+"""An invocation and its access of an element."""
 
 
 class _Run:
@@ -82,8 +85,9 @@ class _Run:
         self.program = program
         self.stored = stored
         self.columns: dict[Value, Column] = {}
-        self.written: dict[str, dict[Place, _Access]] = {}
-        self.read: dict[str, dict[Place, list[_Access]]] = {}
+        self.computed_from: dict[Op, list[Column]] = {}
+        self.written: dict[str, dict[Place, Touch]] = {}
+        self.read: dict[str, dict[Place, list[Touch]]] = {}
         self.copies: dict[str, _Access] = {}
         self.around: tuple[_Around, ...] = ()
         self.warnings: dict[str, Diagnostic] = {}
@@ -175,7 +179,7 @@ class _Run:
         for _ in range(ROUNDS if is_known else 1):
             part = lanes if is_known else None
             if part is not None:
-                part = [lane for lane in part if _of(at, lane) < _of(upper, lane)]
+                part = _below(at, upper, part)
                 if not part:
                     break
             self.columns.update(zip([counter, *carried], [at if is_known else None, *values], strict=False))
@@ -236,6 +240,10 @@ class _Run:
         operands = [self.column(operand) for operand in op.operands]
         if not operands or any(column is None for column in operands):
             return None
+        earlier = self.computed_from.get(op)
+        if earlier is not None and all(a is b for a, b in zip(operands, earlier, strict=True)):
+            return self.columns.get(op.results[0])  # as in the round before
+        self.computed_from[op] = operands
         kind = op.operands[0].type
         if row.format == "select":
             return self.each(operands, lambda p, a, b: a if p else b)
@@ -295,51 +303,60 @@ class _Run:
             or moved.is_slice
         ):
             return
+        access = _Access(op, self.around)
         if op.name == "load" and name in self.copies:
-            self.warnings[name] = _uncopied(_Access(op, 0, self.around), self.copies[name])
+            self.warnings[name] = _uncopied(access, self.copies[name])
         if op.name == "copy_async":
-            self.copies[name] = _Access(op, 0, self.around)
+            self.copies[name] = access
         if lanes is None or any(index is None for index in indices):
             return
         width = moved.lanes if moved.is_vec and not buffer.dtype.is_vec else 1
         written, read = self.written.setdefault(name, {}), self.read.setdefault(name, {})
-        for lane in lanes:
-            *first, last = (_of(index, lane) for index in indices)
-            for part in range(width):
-                place = (*first, last + part)
-                if self.meets(op, lane, place, written, read):
-                    return
+        places = self.places(indices, lanes, width)
+        met = _loads if op.name == "load" else self.stores
+        pair = met(access, places, written, read)
+        if pair is not None:
+            self.warnings[name] = _unordered(buffer, *pair)
 
-    def meets(
+    def places(
+        self, indices: Sequence[Column], lanes: Sequence[int], width: int
+    ) -> Iterator[tuple[int, Place]]:
+        """Each element that each of the invocations moves, a vector from the last index on."""
+        columns = [
+            [index[lane] for lane in lanes] if isinstance(index, list) else [_of(index, 0)] * len(lanes)
+            for index in indices
+        ]
+        if width > 1:
+            lanes = [lane for lane in lanes for _ in range(width)]
+            *first, last = columns
+            columns = [[number for number in column for _ in range(width)] for column in first]
+            columns.append([number + part for number in last for part in range(width)])
+        return zip(lanes, columns[0] if len(columns) == 1 else zip(*columns, strict=True), strict=True)
+
+    def stores(
         self,
-        op: Op,
-        lane: int,
-        place: Place,
-        written: dict[Place, _Access],
-        read: dict[Place, list[_Access]],
-    ) -> bool:
-        """Note an access of an element; whether another invocation's of the same element is told."""
-        access = _Access(op, lane, self.around)
-        store = written.get(place)
-        loads = read.setdefault(place, [])
-        if op.name == "load":
-            if not loads or (len(loads) == 1 and loads[0].lane != lane):
-                loads.append(access)
-            if store is not None and store.lane != lane:
-                self.warn(access, store)
-                return True
-            return False
-        others = [load for load in loads if load.lane != lane]
-        other = next((load for load in others if load.op is not self.element_read(op)), None)
-        if other is None and not self.is_alike(op):
-            other = next((_Access(op, load.lane, ()) for load in others), None)  # both add to what is there
-            if store is not None and store.lane != lane and self.differs(op, store):
-                other = store
-        if other is not None:
-            self.warn(access, other)
-            return True
-        written[place] = access
-        return False
+        access: _Access,
+        places: Iterator[tuple[int, Place]],
+        written: dict[Place, Touch],
+        read: dict[Place, list[Touch]],
+    ) -> tuple[Touch, Touch] | None:
+        """Note stores to elements; the first with another invocation's access of the same element that it races with."""
+        op = access.op
+        own, is_alike = self.element_read(op), self.is_alike(op)
+        for lane, place in places:
+            loads, store = read.get(place), written.get(place)
+            if loads is not None or store is not None:
+                others = [load for load in loads or () if load[0] != lane]
+                other = next((load for load in others if load[1].op is not own), None)
+                if other is None and not is_alike:
+                    if store is not None and store[0] != lane and self.differs(op, store[1]):
+                        other = store
+                    elif others:  # both add to what is there
+                        other = (others[0][0], _Access(op, ()))
+                if other is not None:
+                    return (lane, access), other
+            written[place] = lane, access
+        return None
 
     def is_alike(self, op: Op) -> bool:
         """Whether all invocations store to one element, which racing_stores tells."""
@@ -381,17 +398,36 @@ class _Run:
                 return False
         return False
 
-    # --- messages
 
-    def warn(self, later: _Access, earlier: _Access) -> None:
-        name = later.op.attrs["buffer"]
-        buffer = self.program.buffers[name]
-        self.warnings[name] = _unordered(buffer, later, earlier)
+def _loads(
+    access: _Access,
+    places: Iterator[tuple[int, Place]],
+    written: dict[Place, Touch],
+    read: dict[Place, list[Touch]],
+) -> tuple[Touch, Touch] | None:
+    """Note loads of elements, two invocations for each; the first with another invocation's store to the same element."""
+    for lane, place in places:
+        store = written.get(place)
+        if store is not None and store[0] != lane:
+            return (lane, access), store
+        loads = read.get(place)
+        if loads is None:
+            read[place] = [(lane, access)]
+        elif len(loads) == 1 and loads[0][0] != lane:
+            loads.append((lane, access))
+    return None
 
 
 def _of(column: Column, lane: int) -> int:
     assert column is not None
     return column[lane] if isinstance(column, list) else column
+
+
+def _below(at: Column, upper: Column, lanes: Sequence[int]) -> Sequence[int]:
+    """Invocations whose number is below that of `upper`."""
+    if isinstance(at, int) and isinstance(upper, int):
+        return lanes if at < upper else ()
+    return [lane for lane in lanes if _of(at, lane) < _of(upper, lane)]
 
 
 def _others(lanes: Lanes, part: Lanes) -> Lanes:
@@ -414,8 +450,9 @@ def _text(op: Op) -> str:
     return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
 
 
-def _unordered(buffer: Buffer, later: _Access, earlier: _Access) -> Diagnostic:
+def _unordered(buffer: Buffer, last: Touch, first: Touch) -> Diagnostic:
     """Warning of two accesses, of which one at least stores."""
+    (later_lane, later), (earlier_lane, earlier) = last, first
     op, spelling = later.op, spelling_at(later.op.loc)
     name = spelling.buffer(buffer.name)
     is_load, was_load = op.name == "load", earlier.op.name == "load"
@@ -425,7 +462,7 @@ def _unordered(buffer: Buffer, later: _Access, earlier: _Access) -> Diagnostic:
     elif was_load:
         message = f"this stores to elements of {name} that other invocations read, and nothing orders the two"
     else:
-        pair = " and ".join(map(str, sorted((earlier.lane, later.lane))))
+        pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
     if not is_load and not was_load:
         change = updated(op)

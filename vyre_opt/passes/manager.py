@@ -15,7 +15,7 @@ from ..ir.program import Func, Module, Program
 from ..ir.shapes import has_slices
 from ..ir.structure import check_structure
 from ..ir.tracebacks import public
-from ..ir.verifier import verify
+from ..ir.verifier import errors_of
 from ..observers import span
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
@@ -250,7 +250,7 @@ def _of_input(module: Module, function: Callable[[Module], T]) -> T:
 def _errors(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
     """Errors of a module.  The verifier relies on its structure.  `intact`: items that verified and have not changed."""
     wrong = check_structure(module, intact)
-    return wrong or [d for d in verify(module, warns=False, intact=intact) if d.severity == "error"]
+    return wrong or errors_of(module, intact=intact)
 
 
 def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..analysis.footprint import Footprints
 from ..analysis.unordered import unordered_loads
-from ..ir.diagnostics import spelling_at
+from ..ir.diagnostics import DiagnosticError, spelling_at
 from ..ir.program import Module, Program
-from ..ir.verifier import check
+from ..ir.verifier import verify
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -24,7 +24,10 @@ class Verify(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Warnings of the verifier become remarks, missing barriers warnings.  Raises DiagnosticError."""
-        for warning in check(module):
+        diagnostics = verify(module)
+        if errors := [each for each in diagnostics if each.severity == "error"]:
+            raise DiagnosticError(errors)
+        for warning in diagnostics:
             ctx.remark("note", warning.message, warning.loc)
         for program in module.programs.values():
             if not program.type_parameters and any(b.is_workgroup for b in program.buffers.values()):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.program import Module
-from ..ir.verifier import verify
+from ..ir.verifier import errors_of
 from ..syntax.parser import parse_source
 from ..syntax.printer import print_program
 from .delta import minimise
@@ -28,7 +28,7 @@ def module_of(text: str) -> Module | None:
         module = parse_source(Source(text))
     except DiagnosticError:
         return None
-    return None if any(d.severity == "error" for d in verify(module)) else module
+    return None if errors_of(module) else module
 
 
 def reduce_text(text: str, oracle: Oracle, passes: Sequence[str] = tuple(DELTA_PASSES)) -> str:

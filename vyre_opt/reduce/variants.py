@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..ir.program import Module
-from ..ir.verifier import verify
+from ..ir.verifier import errors_of
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 
@@ -54,7 +54,7 @@ class ModuleVariant:
         """Module without the features of these numbers; None if it does not verify."""
         module = copy_module(self.module)
         self.delta_pass(module, Selection(start, stop))
-        if any(diagnostic.severity == "error" for diagnostic in verify(module)):
+        if errors_of(module):
             return None
         return ModuleVariant.of(module, self.delta_pass)
 

@@ -9,7 +9,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.types import DTYPE, DataType, TypeNameError
-from ..ir.verifier import verify
+from ..ir.verifier import errors_of
 from ..worker import import_module
 from .encoding import encode_value
 from .instantiate import instantiate, rebind
@@ -125,7 +125,7 @@ def _verify_again(module: Module, values: Mapping[str, Any]) -> None:
     """Raises DiagnosticError, with a note on each parameter just bound, if the module no longer verifies."""
     bound = [s for item in module.parametric for s in item.type_parameters if s.name in values]
     if bound:
-        errors = [d for d in verify(module) if d.severity == "error"]
+        errors = errors_of(module)
         for error in errors:
             for spec in bound:
                 error.note(f"@{spec.name} = {spec.default}", spec.loc)

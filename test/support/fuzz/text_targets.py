@@ -7,7 +7,7 @@ from itertools import product
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source, decode, render_all
 from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir.verifier import errors_of, verify
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.passes.pipeline_text import DEFAULT, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import BUILTIN, PassError
@@ -77,7 +77,7 @@ def _rendered(error: DiagnosticError) -> str:
 def _reparsed(printed: str) -> Module:
     try:
         module = parse_source(Source(printed, "printed.vyre"))
-        errors = [d for d in verify(module) if d.severity == "error"]
+        errors = errors_of(module)
     except DiagnosticError as error:
         errors = list(error.diagnostics)
     if errors:
@@ -140,7 +140,7 @@ def _run_passes(case: bytes) -> str:
     passes, _, text = split_header(text_of(case))
     try:
         module = parse_source(Source(text, "case.vyre"))
-        if any(d.severity == "error" for d in verify(module)):
+        if errors_of(module):
             return "refused: wrong text"
         result = PassManager(passes).run(module)
         print_program(module)

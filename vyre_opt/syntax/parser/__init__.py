@@ -89,10 +89,10 @@ def nul_byte(source: Source) -> Diagnostic | None:
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
     """Errors of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
-    from ...ir.verifier import verify
+    from ...ir.verifier import errors_of
 
     errors = actions.distinct_diagnostics()
-    errors += [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
+    errors += errors_of(actions.module, actions.holes)
     errors.sort(key=lambda d: d.loc.start if d.loc else 0)
     if len(errors) > MAX_ERRORS:
         errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")
