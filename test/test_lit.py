@@ -12,7 +12,7 @@ import pytest
 from vyre_opt.passes.registry import BUILTIN, LEGALIZATIONS
 
 LIT = Path(__file__).parent / "lit"
-RUN_LIT = f"import sys; sys.path.append({str(LIT.parent)!r}); from support.forked_lit import main; main()"
+RUN_LIT = f"import sys; sys.path.append({str(LIT.parent)!r}); from support.lit_inside import main; main()"
 TIMEOUT = 600
 FILES = sorted(
     str(path.relative_to(LIT)) for path in LIT.rglob("*.vyre") if "Inputs" not in path.relative_to(LIT).parts

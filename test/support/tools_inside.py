@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
 from importlib import import_module
@@ -22,7 +22,9 @@ from unittest.mock import patch
 
 from .tools import MODULES, STREAMS
 
-__all__ = ["call_cache", "call_opt", "call_pack", "call_reduce", "call_run", "call_scan"]
+__all__ = [
+    "call_cache", "call_opt", "call_pack", "call_reduce", "call_run", "call_scan", "own_state", "streams",
+]  # fmt: skip
 
 
 def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = None) -> CompletedProcess[str]:
@@ -32,7 +34,13 @@ def _call(tool: str, *args: object, text: str | bytes = "", cwd: Path | None = N
         for name in STREAMS:
             stdin = text if isinstance(text, bytes) else text.encode()
             Path(folder, name).write_bytes(stdin if name == "stdin" else b"")
-        with _streams(folder), _state(), chdir(cwd or os.getcwd()):
+        with ExitStack() as stack:
+            files = [os.open(Path(folder, name), flags) for name, flags in STREAMS.items()]
+            for file in files:
+                stack.callback(os.close, file)
+            stack.enter_context(streams(files))
+            stack.enter_context(own_state())
+            stack.enter_context(chdir(cwd or os.getcwd()))
             code = main([*map(str, args)])
         stdout, stderr = (
             Path(folder, name).read_bytes().decode(errors="surrogateescape") for name in ("stdout", "stderr")
@@ -47,23 +55,21 @@ call_opt, call_run, call_cache, call_pack, call_reduce, call_scan = (
 
 
 @contextmanager
-def _streams(folder: str) -> Iterator[None]:
-    """Files of a folder as the standard streams, for Python and for what writes to their numbers."""
+def streams(files: Sequence[int]) -> Iterator[None]:
+    """Open files as the standard streams, for Python and for what writes to their numbers."""
     with ExitStack() as stack:
-        for number, (name, flags) in enumerate(STREAMS.items()):
+        for number, (name, file) in enumerate(zip(STREAMS, files, strict=True)):
             saved = os.dup(number)
             stack.callback(os.close, saved)
             stack.callback(os.dup2, saved, number)
-            file = os.open(Path(folder, name), flags)
             os.dup2(file, number)
-            os.close(file)
             stream = stack.enter_context(os.fdopen(os.dup(number), "r" if number == 0 else "w"))
             stack.enter_context(patch.object(sys, name, stream))
         yield
 
 
 @contextmanager
-def _state() -> Iterator[None]:
+def own_state() -> Iterator[None]:
     """Undo what a tool does to its process."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE)}
     try:
