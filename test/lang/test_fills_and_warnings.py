@@ -275,11 +275,13 @@ def test_of_two_buffers_of_one_name_that_one_is_named_which_is_meant(tmp_path: P
 def test_a_fault_of_joined_launches_names_the_array_as_its_kernel_does(tmp_path: Path) -> None:
     module = written_module(tmp_path, HEAD + TWO_OF_ONE_NAME, "joined_name")
     x = np.arange(8, dtype=np.uint32)
-    with pytest.raises(vyre.ProgramError, match="out of bounds of @t") as caught:
+    with pytest.raises(vyre.ProgramError, match="out of bounds of @b") as caught:
         module.short(x, x.copy())
     diagnostic = caught.value.diagnostic
     assert diagnostic.help == "i is compared with len(a), and this goes along len(b): write if i < len(b):"
-    assert "@t is b here" in [message for message, _ in diagnostic.notes]
+    notes = [message for message, _ in diagnostic.notes]
+    assert "@b is declared here" in notes
+    assert "launched here by pipeline @short, with @t for @b" in notes
 
 
 @pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")

@@ -96,7 +96,7 @@ class PipelineUses:
         users += [extent for launch in launches for extent in launch.grid]
         if None in extents or not all(_is_short(extent, users) for extent in extents):
             return
-        del pipeline.buffers[name]
+        pipeline.remove_buffer(name)
         pipeline.fold_sizes(lengths)
         for launch in launches:
             x, y, z = (fold(extent, lengths) for extent in launch.grid)

@@ -83,15 +83,18 @@ class UnavailableTarget(BackendError, CallerError):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An invocation by its ids along x, y and z; `workgroup` is None where it is one of several that take turns.
+    """An invocation by its ids along x, y and z.
 
-    Of neighbours that a GPU ran as one, an id is the text `4 to 7`.
+    `workgroup` is None where it is one of several that take turns, and both where it does the work of others, too.  Of
+    neighbours that a GPU ran as one, an id is the text `4 to 7`.
     """
 
     workgroup: tuple[object, ...] | None
-    local: tuple[object, ...]
+    local: tuple[object, ...] | None
 
     def __str__(self) -> str:
+        if self.local is None:
+            return "an invocation"
         where = "a workgroup" if self.workgroup is None else f"workgroup {_ids(self.workgroup)}"
         return f"{where} local id {_ids(self.local)}"
 
@@ -105,16 +108,24 @@ class ProgramError(BackendError, CallerError):
 
     `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit, nan.
     `diagnostic` is located at the op; `str()` renders it.  `invocation`: the one that met it, where that is known.
+    `buffer`: the name that the program which ran has for the buffer that it is about.
     """
 
-    def __init__(self, kind: str, diagnostic: Diagnostic, invocation: Invocation | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        diagnostic: Diagnostic,
+        invocation: Invocation | None = None,
+        buffer: str | None = None,
+    ) -> None:
         super().__init__(diagnostic.message)
         self.kind = kind
         self.diagnostic = diagnostic
         self.invocation = invocation
+        self.buffer = buffer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ProgramError, (self.kind, self.diagnostic, self.invocation))
+        return (ProgramError, (self.kind, self.diagnostic, self.invocation, self.buffer))
 
     def __str__(self) -> str:
         return render(self.diagnostic)

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.access_extents import moved_type
 from ..ir.diagnostics import Diagnostic, spelling_at, written_name
-from ..ir.program import Dim3, Op, Program
+from ..ir.joined_locations import declared_buffer, member_at, written_program
+from ..ir.program import Dim3, Op, Program, Value
 from ..ir.shapes import show_shape
 from ..ir.spelling import VYRE
 from ..ir.types import DataType
 from .dispatcher import Invocation, ProgramError
 
 __all__ = [
+    "as_launched",
     "asserted",
     "bad_step",
     "describe",
@@ -50,22 +52,32 @@ def fault(
     by: Invocation | None = None,
 ) -> ProgramError:
     """An error of `program` at `op`; `other` is the op that it collides with; `by`: the invocation, if one is at fault."""
-    diagnostic = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
+    written_in = written_program(program, op)
+    diagnostic = Diagnostic("error", f"program @{written_in}: {message}", op.loc, help=help)
     if other is not None and other is not op:
-        diagnostic.note(f"the other access, {describe(other)}, is here", other.loc)
-    buffer = program.buffers.get(op.attrs.get("buffer", ""))
+        owner = written_program(program, other)
+        of = f" of program @{owner}" if owner != written_in else ""
+        diagnostic.note(f"the other access, {describe(program, other)}{of}, is here", other.loc)
+    buffer = declared_buffer(program, op)
     if buffer is not None:
         written = written_name(buffer.name, buffer.loc)
         is_renamed = written != buffer.name
         note = f"@{buffer.name} is {written} here" if is_renamed else f"@{buffer.name} is declared here"
         diagnostic.note(note, buffer.loc)
-    return ProgramError(kind, diagnostic, by)
+    return ProgramError(kind, diagnostic, by, op.attrs.get("of") or op.attrs.get("buffer"))
 
 
-def describe(op: Op) -> str:
+def describe(program: Program, op: Op) -> str:
     """An op in words, such as `store @y`."""
-    name = op.attrs.get("buffer")
-    return f"{op.name} @{name}" if name else op.name
+    buffer = declared_buffer(program, op)
+    return op.name if buffer is None else f"{op.name} @{buffer.name}"
+
+
+def as_launched(op: Op, by: Invocation) -> Invocation:
+    """The invocation that met a fault at `op`, of the launch as it was written."""
+    member = member_at(op)
+    ids = "both" if member is None else member.ids
+    return by if ids == "both" else Invocation(None, by.local if ids == "local" else None)
 
 
 def place_in(indices: Sequence[int], shape: Sequence[int | None], covered: int = 1) -> str:
@@ -80,12 +92,6 @@ def place_in(indices: Sequence[int], shape: Sequence[int | None], covered: int =
     return f"{at}, shape ({show_shape(shape)})"
 
 
-def _written(program: Program, name: str) -> str:
-    """The name of a buffer where the program was written."""
-    buffer = program.buffers.get(name)
-    return name if buffer is None else written_name(name, buffer.loc)
-
-
 def out_of_bounds(
     program: Program,
     op: Op,
@@ -95,26 +101,49 @@ def out_of_bounds(
     invocation: Invocation,
 ) -> ProgramError:
     """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
-    name = op.attrs["buffer"]
+    return _out_of_bounds(program, op, op.name, op.indices, indices, covered, shape, invocation)
+
+
+def out_of_checked_bounds(
+    program: Program, op: Op, index: int, length: int | None, invocation: Invocation
+) -> ProgramError:
+    """The error of a check_bounds, in the words of the access that it is of; it names the last element of a vector."""
+    access, values = op.attrs["access"], op.operands[:1]
+    return _out_of_bounds(program, op, access, values, (signed(index),), 1, (length,), invocation)
+
+
+def _out_of_bounds(
+    program: Program,
+    op: Op,
+    access: str,
+    values: Sequence[Value],
+    indices: Sequence[int],
+    covered: int,
+    shape: Sequence[int | None],
+    invocation: Invocation,
+) -> ProgramError:
+    """`access`: the name of its op; `values`: those of the indices."""
+    owner, invocation = declared_buffer(program, op), as_launched(op, invocation)
+    name = op.attrs["of"] if owner is None else owner.name  # a check may be of a buffer that is no more
     place = place_in(indices, shape, covered)
     dimensions: list[int | None] = [None]
     if len(shape) > 1:
         outside = _dimensions_outside(indices, covered, shape)
         place += f", outside along dimension {' and '.join(map(str, outside))}" if outside else ""
         dimensions = [*(outside or range(len(shape)))]
-    written = _written(program, name)
+    written = name if owner is None else written_name(name, owner.loc)
     lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
-    message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
+    message = f"{access} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
     if len(dimensions) == 1:
         dimension = dimensions[0] or 0
-        dtype, below, length = op.indices[dimension].type, "", lengths
+        dtype, below, length = values[dimension].type, "", lengths
         if dtype.element.kind != "uint":
             below, length = "0 <= ", f"{dtype.element}({lengths})"
         elif dtype.bits == 64:
             length = f"u64({lengths})"
         help += spelling_at(op.loc).guard(
-            _text(op), written, op.indices[dimension].name, below, length, dimension
+            _text(op), written, values[dimension].name, below, length, dimension
         )
     whole = [spelling_at(op.loc).extent(written, k if len(shape) > 1 else None) for k in range(len(shape))]
     better = ""
@@ -123,7 +152,6 @@ def out_of_bounds(
         better = spelling_at(loc).bound(
             loc.source.text, loc.start, loc.end, written, whole, dimensions[0] or 0
         )
-    owner = program.buffers.get(name)
     if owner is not None and owner.is_on_chip and len(indices) == 1 and not better:
         help = f"{spelling_at(op.loc).longer(written, str(owner.dtype), indices[0] + covered)}, or {help}"
     if better:
@@ -154,17 +182,6 @@ def _reads_a_slice(op: Op) -> bool:
     return "slice_load" in text if spelling_at(op.loc) is VYRE else ":" in text
 
 
-def out_of_checked_bounds(
-    program: Program, op: Op, index: int, length: int | None, invocation: Invocation
-) -> ProgramError:
-    """The error of a check_bounds, in the words of the access that it is of; it names the last element of a vector."""
-    name = op.attrs["of"]
-    place = place_in((signed(index),), (length,))
-    message = f"{op.attrs['access']} out of bounds of @{name}: {place}, by {invocation}"
-    help = f"guard the access with a comparison against {spelling_at(op.loc).extent(_written(program, name), None)}"
-    return fault("bounds", program, op, message, help=help, by=invocation)
-
-
 def outside_of_matrix(
     program: Program,
     op: Op,
@@ -174,7 +191,9 @@ def outside_of_matrix(
     invocation: Invocation,
 ) -> ProgramError:
     """The error of a matrix whose first element is at `indices`, some of which is out of bounds."""
-    name, (rows, columns) = op.attrs["buffer"], dtype.shape
+    owner, invocation = declared_buffer(program, op), as_launched(op, invocation)
+    assert owner is not None
+    name, (rows, columns) = owner.name, dtype.shape
     place = f"{rows} x {columns} elements from {place_in(indices, shape)}"
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"have @{name} hold whole matrices, or guard the access"
@@ -211,17 +230,20 @@ def outside_of_shape(
 
 def bad_step(program: Program, op: Op, step: int, invocation: Invocation) -> ProgramError:
     """The error of a `for` whose step is not positive."""
+    invocation = as_launched(op, invocation)
     message = f"the step of this for is {step}, by {invocation}"
     return fault("step", program, op, message, help="a for counts up: its step is at least 1", by=invocation)
 
 
 def trapped(program: Program, op: Op, invocation: Invocation) -> ProgramError:
     """The error of a `trap` that was reached."""
+    invocation = as_launched(op, invocation)
     return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}", by=invocation)
 
 
 def asserted(program: Program, op: Op, invocation: Invocation) -> ProgramError:
     """The error of an `assert` whose condition is false."""
+    invocation = as_launched(op, invocation)
     return fault(
         "assert", program, op, f"assert: {op.attrs['message']}; false in {invocation}", by=invocation
     )

@@ -28,11 +28,12 @@ __all__ = ["BoundProgram", "BoundPrograms"]
 class BoundProgram:
     """A program as a launch binds it, with the pipeline's buffers that are passed to it, in the order of the bindings.
 
-    Its params are the pipeline's.
+    Its params are the pipeline's.  `ids`: one of IDS in ir/joined_locations.py.
     """
 
     program: Program
     buffers: tuple[str, ...]
+    ids: str = "both"
 
     @property
     def bindings(self) -> list[tuple[Buffer, str]]:

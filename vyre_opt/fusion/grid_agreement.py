@@ -137,7 +137,8 @@ class GridAgreement:
             program = self.program(form.member, plan, grid)
             if isinstance(program, Refusal):
                 return program
-            member = replace(form.member, program=program)
+            ids = "local" if factor > 1 or form.single else "both"
+            member = replace(form.member, program=program, ids=ids)
             most = limits[1] if limits is not None else None
             variant = replace(
                 node, member=member, grid=(grid, 1, 1), sized_grid=(grid, 1, 1), regrid=plan, most_groups=most

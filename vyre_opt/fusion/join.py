@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.grids import length_key
+from ..ir.joined_locations import locate_member
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone, fresh_name
@@ -94,8 +95,10 @@ def join(name: str, plan: JoinPlan, owners: dict[Op, int] | None = None) -> Prog
     boundaries: dict[Op, Collection[str]] = {}
     for number, member in enumerate(members):
         if number in plan.barriers:
-            program.body.ops.append(barrier(member.program))
-            boundaries[program.body.ops[-1]] = plan.rewritten
+            before = barrier(member.program)
+            locate_member([before], number, member.program, "both")
+            program.body.ops.append(before)
+            boundaries[before] = plan.rewritten
         ops = _body(member, number, program, by_buffer, equal)
         program.body.ops += ops
         if owners is not None:
@@ -157,6 +160,8 @@ def _body(
             program.buffers[tile_buffer.name] = tile_buffer
             names[buffer.name] = tile_buffer.name
     ops = clone(member.program.body.ops, {})
+    ids = "neither" if any(tile.producer == number for tile in tiles.values()) else member.ids
+    locate_member(Block((), ops).walk(), number, member.program, ids)
     for op in Block((), ops).walk():
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}

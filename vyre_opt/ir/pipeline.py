@@ -44,6 +44,7 @@ class Launch:
 
     `notes`: facts that passes recorded, by name; they have no effect on a run.
     `params`: a value for each parameter of the program, by name; those with defaults may be missing.
+    `members`: the launches that passes joined into this one, as they were (see joined_locations.py).
     """
 
     program: str
@@ -52,6 +53,7 @@ class Launch:
     loc: Location | None = field(default=None, compare=False)
     notes: dict[str, Note] = field(default_factory=dict)
     params: dict[str, LaunchParam] = field(default_factory=dict)
+    members: tuple[Launch, ...] = field(default=(), compare=False)
 
     def workgroups(self, lengths: Mapping[str, int | None]) -> Dim3:
         """The grid for these lengths of the pipeline's buffers, in elements.  Raises GridError."""
@@ -123,6 +125,7 @@ class Pipeline(TextForm):
     """Stages in order, and the device buffers between them.
 
     `specs`: type parameters alone, for the buffers and params that are passed to programs for theirs of the same name.
+    `removed`: buffers that passes took out of it, which messages about `members` of launches name.
     """
 
     name: str
@@ -131,6 +134,7 @@ class Pipeline(TextForm):
     params: dict[str, Param] = field(default_factory=dict)
     stages: list[Stage] = field(default_factory=list)
     loc: Location | None = None
+    removed: dict[str, Buffer] = field(default_factory=dict, kw_only=True)
 
     @property
     def type_parameters(self) -> list[Spec]:
@@ -164,6 +168,10 @@ class Pipeline(TextForm):
             lengths[name] = buffer.count
             lengths.update(lengths_by_dimension(name, buffer.shape))
         return lengths
+
+    def remove_buffer(self, name: str) -> None:
+        """Take a buffer out that no stage uses any more."""
+        self.removed[name] = self.buffers.pop(name)
 
     def walk(self) -> Iterator[Stage]:
         """All stages in the order of the text; a repeat comes before its own stages."""

@@ -91,6 +91,8 @@ def lengthened(made: str, launch: str) -> str:
     count, grid = ast.unparse(call.func.slice), call.func.slice
     if isinstance(grid, ast.Call) and ast.unparse(grid.func) == "vyre.ceil_div" and len(grid.args) == 2:
         count = ast.unparse(grid.args[0])
+    elif isinstance(grid, ast.BinOp) and isinstance(grid.op, ast.FloorDiv):
+        count = ast.unparse(grid.left)
     elif not (count.startswith("len(") or ".shape[" in count):
         return ""
     if len(memory.args) != 2 or memory.keywords:

@@ -13,6 +13,7 @@ from blake3 import blake3
 
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
+from ..ir.joined_locations import IDS, MemberLocation
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program, Value
 from ..ir.spelling import PYTHON, VYRE
@@ -160,10 +161,23 @@ class Encoder:
         }
         return {
             "attributes": attributes,
+            "member": self.member(op.loc),
             "name": op.name,
-            "operands": [self.dtype(value.type) for value in op.operands],
+            "operands": [[value.name, self.dtype(value.type)] for value in op.operands],
             "place": self.place(op.loc),
             "results": [self.dtype(value.type) for value in op.results],
+        }
+
+    def member(self, loc: Location | None) -> dict[str, Any] | None:
+        """Facts of the program that an op of a joined one was written in."""
+        if not isinstance(loc, MemberLocation):
+            return None
+        return {
+            "argument": loc.argument,
+            "buffer": loc.buffer and self.buffer(loc.buffer),
+            "ids": loc.ids,
+            "path": list(loc.path),
+            "program": loc.program,
         }
 
     def whole_writes(self, forms: Mapping[str, Sequence[WholeWrite]]) -> dict[str, Any]:
@@ -191,6 +205,7 @@ class Encoder:
             "name": pipeline.name,
             "params": [self.param(param) for param in pipeline.params.values()],
             "place": self.place(pipeline.loc),
+            "removed": [self.buffer(buffer) for buffer in pipeline.removed.values()],
             "stages": [self.stage(stage) for stage in pipeline.stages],
         }
 
@@ -205,6 +220,7 @@ class Encoder:
         return {
             "buffers": list(stage.buffers),
             "grid": [self.extent(extent) for extent in stage.grid],
+            "members": [self.stage(member) for member in stage.members],
             "params": {
                 name: value if isinstance(value, str) else list(value) for name, value in stage.params.items()
             },
@@ -307,9 +323,22 @@ class Decoder:
 
     def op(self, row: Mapping[str, Any]) -> Op:
         attributes = {name: self._attribute(value) for name, value in row["attributes"].items()}
-        operands = tuple(Value("", self.dtype(dtype)) for dtype in row["operands"])
+        operands = tuple(Value(text(name), self.dtype(dtype)) for name, dtype in row["operands"])
         results = tuple(Value("", self.dtype(dtype)) for dtype in row["results"])
-        return Op(_definition(row["name"]), operands, results, attributes, (), self.place(row["place"]))
+        loc = self.place(row["place"])
+        if loc is not None and row["member"] is not None:
+            loc = self._in_member(loc, row["member"])
+        return Op(_definition(row["name"]), operands, results, attributes, (), loc)
+
+    def _in_member(self, loc: Location, row: Mapping[str, Any]) -> MemberLocation:
+        return MemberLocation(
+            loc,
+            tuple(numbers(row["path"])),
+            text(row["program"]),
+            None if row["buffer"] is None else self.buffer(row["buffer"]),
+            None if row["argument"] is None else number(row["argument"]),
+            IDS[IDS.index(text(row["ids"]))],
+        )
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -338,6 +367,7 @@ class Decoder:
             params=self.params(row["params"]),
             stages=[self.stage(stage) for stage in row["stages"]],
             loc=self.place(row["place"]),
+            removed=self.buffers(row["removed"]),
         )
 
     def signature(self, row: Mapping[str, Any], is_program: bool) -> Program | Pipeline:
@@ -353,14 +383,19 @@ class Decoder:
         return Pipeline(text(row["name"]), buffers=buffers, params=params, stages=stages, loc=loc)
 
     def stage(self, row: Mapping[str, Any]) -> Stage:
+        if "stages" not in row and "read" not in row:
+            return self.launch(row)
         loc = self.place(row["place"])
         if "stages" in row:
             return Repeat(number(row["times"]), [self.stage(stage) for stage in row["stages"]], loc)
-        if "read" in row:
-            return HostRead(text(row["read"]), loc)
+        return HostRead(text(row["read"]), loc)
+
+    def launch(self, row: Mapping[str, Any]) -> Launch:
         x, y, z = map(self.extent, row["grid"])
         params = {n: v if isinstance(v, str) else (v[0], v[1]) for n, v in row["params"].items()}
-        return Launch(text(row["program"]), (x, y, z), tuple(texts(row["buffers"])), loc, params=params)
+        members, loc = tuple(map(self.launch, row["members"])), self.place(row["place"])
+        buffers = tuple(texts(row["buffers"]))
+        return Launch(text(row["program"]), (x, y, z), buffers, loc, params=params, members=members)
 
 
 def _grid(row: Mapping[str, Any]) -> Dim3 | None:

@@ -16,8 +16,9 @@ from .ir_data import Decoder
 
 __all__ = ["ABI", "PackTarget", "check_version", "gpus_of"]
 
-ABI = 2
-"""Version of the interface of object code and of the threads that run it; another number whenever earlier code could not be called."""
+ABI = 3
+"""Version of the interface of object code, of the threads that run it, and of the rows that describe it; another number whenever earlier
+packs could not be used."""
 
 
 def check_version(pack: Pack) -> None:

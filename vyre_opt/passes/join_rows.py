@@ -12,6 +12,7 @@ the workgroup's number alone.  launch_fusion would find the same later; but then
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size
 from ..analysis.launch_flow import BufferStages, LaunchDataflow, launch_runs
@@ -137,6 +138,7 @@ class _Joiner:
         message = f"{len(launches)} launches ({shown}) become one of @{program.name}{handed}: each works on the row of its workgroup"
         self.ctx.remark("applied", message, first.loc, pipeline=self.pipeline.name)
         veto = veto_of(first)
+        first.members = tuple(replace(launch) for launch in launches)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(names)
         first.params = {name: name for name in program.params}

@@ -449,6 +449,7 @@ class _Fuser:
         first = group.nodes[0].launch
         # the first launch's notes are about the launch before the group, so a veto stays valid
         veto = veto_of(first)
+        first.members = tuple(replace(node.launch) for node in group.nodes)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
         first.params = {name: name for name in program.params}
@@ -537,7 +538,7 @@ def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
     dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
     lengths = {key: length for key, length in pipeline.static_lengths.items() if key.split(",")[0] in dropped}
     for name in dropped:
-        del pipeline.buffers[name]
+        pipeline.remove_buffer(name)
     pipeline.fold_sizes(lengths)
 
     def remaining(stages: list[Stage]) -> list[Stage]:

@@ -67,9 +67,8 @@ def copy_pipeline(pipeline: Pipeline) -> Pipeline:
     buffers = {name: replace(buffer) for name, buffer in pipeline.buffers.items()}
     specs = {name: replace(spec) for name, spec in pipeline.specs.items()}
     params = {name: replace(param) for name, param in pipeline.params.items()}
-    return replace(
-        pipeline, specs=specs, buffers=buffers, params=params, stages=[_stage(s) for s in pipeline.stages]
-    )
+    stages, removed = [_stage(stage) for stage in pipeline.stages], dict(pipeline.removed)
+    return replace(pipeline, specs=specs, buffers=buffers, params=params, stages=stages, removed=removed)
 
 
 def _stage(stage: Stage) -> Stage:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from ...ir.declarations import Buffer
+from ...ir.diagnostics import written_name
+from ...ir.joined_locations import MemberLocation, launch_at
+from ...ir.pipeline import Launch
 from ...ir.python_lines import lengthened
 from ..dispatcher import ProgramError
 from .steps import LaunchStep, PipelinePlan
@@ -17,9 +19,13 @@ Rounds = tuple[tuple[int, int], ...]
 def located(fault: ProgramError, plan: PipelinePlan, step: LaunchStep, rounds: Rounds = ()) -> ProgramError:
     """The fault, with a note that says which launch of a pipeline it happened in."""
     if step.launch is not None:
-        fault.diagnostic.note(f"launched here by {plan.title}{in_round(rounds)}", step.loc)
-        if fault.kind == "bounds":
-            _tell_of_memory(fault, plan, step)
+        launch = launch_at(step.launch, fault.diagnostic.loc)
+        formal, buffer = _passed(fault, plan, step, launch)
+        actual = "" if buffer is None else written_name(buffer.name, buffer.loc)
+        passed = f", with @{actual} for @{formal}" if actual not in ("", formal) else ""
+        fault.diagnostic.note(f"launched here by {plan.title}{in_round(rounds)}{passed}", launch.loc)
+        if fault.kind == "bounds" and buffer is not None:
+            _tell_of_memory(fault, launch, buffer)
     return fault
 
 
@@ -27,18 +33,26 @@ def in_round(rounds: Rounds) -> str:
     return "".join(f", round {number} of {times}" for number, times in rounds)
 
 
-_NAME = re.compile(r"out of bounds of @([\w.$]+):")
+def _passed(
+    fault: ProgramError, plan: PipelinePlan, step: LaunchStep, launch: Launch
+) -> tuple[str | None, Buffer | None]:
+    """The name that the program of `launch` has for the buffer that a fault is about, and the pipeline's that is passed for it."""
+    loc, formal, actual = fault.diagnostic.loc, fault.buffer, None
+    if isinstance(loc, MemberLocation) and loc.buffer is not None:
+        formal = loc.buffer.name
+        actual = dict(enumerate(launch.buffers)).get(-1 if loc.argument is None else loc.argument)
+    else:
+        names = zip((b.name for b in step.program.bound_buffers), step.buffers, strict=False)
+        actual = dict(names).get(formal or "")
+    return formal, plan.buffers.get(actual or "") or plan.pipeline.removed.get(actual or "")
 
 
-def _tell_of_memory(fault: ProgramError, plan: PipelinePlan, step: LaunchStep) -> None:
+def _tell_of_memory(fault: ProgramError, launch: Launch, buffer: Buffer) -> None:
     """Tell of memory of a pipeline's own that is shorter than what its launch goes over, in Python: where it is made, and how long it is to be."""
-    found = _NAME.search(fault.diagnostic.message)
-    names = dict(zip([b.name for b in step.program.bound_buffers], step.buffers, strict=False))
-    buffer = plan.buffers.get(names.get(found[1], found[1])) if found is not None else None
-    if buffer is None or buffer.live_in or buffer.live_out or buffer.loc is None or step.loc is None:
+    if buffer.live_in or buffer.live_out or buffer.loc is None or launch.loc is None:
         return
-    made, launch = (loc.source.text[loc.start : loc.end] for loc in (buffer.loc, step.loc))
-    longer = lengthened(made, launch) if buffer.dimensions == 1 else ""
+    texts = [loc.source.text[loc.start : loc.end] for loc in (buffer.loc, launch.loc)]
+    longer = lengthened(*texts) if buffer.dimensions == 1 else ""
     if not longer:
         return
     fault.diagnostic.note(f"{buffer.name} is made here, with {buffer.count} elements", buffer.loc)

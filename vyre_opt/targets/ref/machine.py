@@ -9,10 +9,11 @@ import numpy as np
 
 from ...execution.arrays import POISON, storage_type, transient_storage
 from ...execution.dispatcher import Invocation, ProgramError, Scratch
-from ...execution.faults import describe, fault, invocation_at, place_in
+from ...execution.faults import as_launched, describe, fault, invocation_at, place_in
 from ...execution.inputs import CheckedCall, is_initialised
 from ...execution.shapes import unravel_index
 from ...ir.diagnostics import spelling_at
+from ...ir.joined_locations import declared_buffer
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ...ir.spelling import VYRE
 from .copies import CopiesInFlight
@@ -237,26 +238,31 @@ class Machine:
         self, storage: Storage, frame: Frame, op: Op, indices: tuple[int, ...], lane: int
     ) -> ProgramError:
         buffer = storage.buffer
-        help, by = "store to every element before it is read", self.invocation_at(frame, lane)
+        help, by = (
+            "store to every element before it is read",
+            as_launched(op, self.invocation_at(frame, lane)),
+        )
+        name = (declared_buffer(self.program, op) or buffer).name
         spelling = spelling_at(op.loc)
         if buffer.live_in:
             help += ", or fill the buffer that is passed for it, before this launch"
         if buffer.binding is not None and not (
             buffer.live_in and spelling is VYRE
         ):  # where it is declared so
-            help += f", or {spelling.input(buffer.name)} if the caller's contents are meant"
+            help += f", or {spelling.input(name)} if the caller's contents are meant"
         return self.fault(
             "uninitialised",
             op,
-            f"{op.name} of @{buffer.name}, {place_in(indices, storage.shape)}, which nothing has written, "
-            f"by {by}",
+            f"{op.name} of @{name}, {place_in(indices, storage.shape)}, which nothing has written, by {by}",
             help=help,
             by=by,
         )
 
     def race(self, storage: Storage, frame: Frame, op: Op, collision: Collision) -> ProgramError:
         buffer, other = storage.buffer, self.ops[collision.op]
-        by = self.invocation_at(frame, collision.lane)
+        by = as_launched(op, self.invocation_at(frame, collision.lane))
+        other_by = as_launched(other, self.invocation(collision.invocation))
+        name = (declared_buffer(self.program, op) or buffer).name
         index = collision.element % max(1, storage.scalars) // buffer.dtype.lanes
         scope = "grid"
         if buffer.is_workgroup or self._is_within(1, frame, collision):
@@ -266,9 +272,8 @@ class Machine:
         return self.fault(
             "race",
             op,
-            f"data race on @{buffer.name}, {place_in(unravel_index(index, storage.shape), storage.shape)}: "
-            f"{describe(op)} by {by} and "
-            f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
+            f"data race on @{name}, {place_in(unravel_index(index, storage.shape), storage.shape)}: "
+            f"{describe(self.program, op)} by {by} and {describe(self.program, other)} by {other_by} are not ordered",
             other=other,
             help=self._race_help(op, other, scope),
             by=by,
@@ -296,11 +301,12 @@ class Machine:
             % max(1, storage.scalars)
             // buffer.dtype.lanes
         )
-        by = self.invocation_at(frame, int(first[0]) if len(copying) == frame.size else 0)
+        lane = int(first[0]) if len(copying) == frame.size else 0
+        by = as_launched(op, self.invocation_at(frame, lane))
         return self.fault(
             "race",
             op,
-            f"{describe(op)} by {by} touches {place_in(unravel_index(element, storage.shape), storage.shape)}, "
+            f"{describe(self.program, op)} by {by} touches {place_in(unravel_index(element, storage.shape), storage.shape)}, "
             "which is being copied",
             other=other,
             help=f"the invocation that copies waits by a {spelling_at(op.loc).copy_wait} first; others then wait for a barrier, too",
