@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from support import quick
-from support.budget import Budget
+from support.budget import Budget, is_whole_run
 from support.slow_tests import SlowTests, is_slow
 from support.tools import run_tool
 from support.unchecked_results import unchecked_results as unchecked
@@ -132,7 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
     quick.whole_tables = config.option.campaign
     if not hasattr(config, "workerinput"):  # the workers of a run inherit its folder
         _use_a_cache_of_the_tests(config)
-        if not (config.option.campaign or config.option.slow):
+        if is_whole_run(config) and not (config.option.campaign or config.option.slow):
             config.pluginmanager.register(Budget())
         if config.option.record_slow:
             config.pluginmanager.register(SlowTests())

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.budget import REASONS, Budget
+from support.budget import PLAIN_RUN, REASONS, Budget, is_whole_run
 from support.slow_tests import SlowTests, read_table
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +44,26 @@ def test_a_slow_machine_is_no_long_file() -> None:
     """Forty files of 12 seconds take 480 in all, of which a file may take 16."""
     plugin, *_ = run_of({f"test/{n}.py": [12.0] for n in range(40)})
     assert plugin.long_files() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "keyword", "marks", "is_whole"),
+    [
+        ("TESTPATHS", "", "", True),
+        ("ARGS", "", "", False),
+        ("TESTPATHS", "ir", "", False),
+        ("TESTPATHS", "", "gpu", False),
+    ],
+)
+def test_a_run_of_chosen_tests_is_no_whole_one(source: str, keyword: str, marks: str, is_whole: bool) -> None:
+    options = SimpleNamespace(keyword=keyword, markexpr=marks)
+    config = SimpleNamespace(args_source=pytest.Config.ArgsSource[source], option=options)
+    assert is_whole_run(config) is is_whole  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "Makefile"])
+def test_documents_say_how_long_the_plain_run_takes(name: str) -> None:
+    assert PLAIN_RUN in " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
 def test_reasons_are_about_files_that_there_are() -> None:

@@ -1,6 +1,6 @@
-"""The time that the plain run may take, three minutes on two cores, and the files that take much of it.
+"""The time that the plain run takes, `PLAIN_RUN`, and the files that take much of it.
 
-A file of tests that takes more than ten seconds is listed at the end of a run.  In CI the run fails if no reason
+A file of tests that takes more than ten seconds is listed at the end of a run of all tests.  In CI the run fails if no reason
 for it stands in `REASONS`.
 """
 
@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-__all__ = ["REASONS", "Budget"]
+__all__ = ["PLAIN_RUN", "REASONS", "Budget", "is_whole_run"]
+
+PLAIN_RUN = "three to five minutes on two cores"
+"""What README.md, CONTRIBUTING.md and the Makefile say of it."""
 
 LIMIT_S = 10.0
 """What a file may take, of the 300 seconds that all of them together take on the machine of CI."""
@@ -26,6 +29,12 @@ REASONS: dict[str, str] = {
     "test/test_lit.py": "lit runs all of its files at once",
 }
 """Why a file takes longer, by its path from the root."""
+
+
+def is_whole_run(config: pytest.Config) -> bool:
+    """Whether nobody chose tests, by paths, -k or -m: a part of them says nothing of the time of all."""
+    chosen = config.args_source is pytest.Config.ArgsSource.ARGS
+    return not (chosen or config.option.keyword or config.option.markexpr)
 
 
 @dataclass(eq=False)  # plugins are told apart, not compared
