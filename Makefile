@@ -29,8 +29,8 @@ mutants: install  ## Plant mistakes in the code, one by one, and see that tests 
 	$(BIN)/python test/mutants
 
 rules: export PYTHONPATH := test
-rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and keep the results (half an hour)
-	$(BIN)/python -m support.rules --json docs/results/rules.json
+rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and keep the results (half an hour; ONLY=add, of an op or a rule, a minute)
+	$(BIN)/python -m support.rules --json docs/results/rules.json $(if $(ONLY),--only $(ONLY))
 
 maths: export PYTHONPATH := test
 maths: install  ## Errors of the mathematical functions on all numbers of 16 bits and many others (ten minutes)

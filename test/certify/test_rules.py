@@ -19,6 +19,7 @@ from support.rules.lowered_ops import LOWERINGS
 from support.rules.lowerings import LoweredOp, lowered_ops, prove_lowering, prove_program
 from support.rules.proving import PROVED, REFUTED, UNKNOWN, prove
 from support.rules.ranges import RANGED, bounded_programs, wrong_ranges
+from support.rules.report import Line, Results, measure, merged
 from support.rules.values import INTS, SCALARS
 
 from vyre_opt.certify import op_terms
@@ -292,3 +293,23 @@ def test_guards_are_left_out_where_nothing_is_undefined_of_any_width(lowering: s
     verdicts = [prove_program([dtype] * 2, p.lines, dtype, lowering, 10).verdict for p in programs]
     assert REFUTED not in verdicts
     assert verdicts.count(PROVED) >= len(programs) * (1 if dtype.bits == 8 else 0.9)
+
+
+def test_a_run_of_one_op_replaces_its_rows_alone() -> None:
+    rows = [("identity", "_abs"), ("fold", "fold"), ("lowering", "add, nvptx"), ("lowering", "mul, nvptx")]
+    before = {"date": "then", "lines": [{"section": section, "rule": rule} for section, rule in rows]}
+    lines = [Line(section, rule, "new", []) for section, rule in (("lowering", "sub, nvptx"), *rows[1:3])]
+    found = merged(before, Results("now", "a machine", "a solver", lines))
+    assert found["date"] == "then"
+    assert [(row["section"], row["rule"]) for row in found["lines"]] == [
+        *rows[:3],
+        ("lowering", "sub, nvptx"),
+        rows[3],
+    ]
+    assert [row["rule"] for row in found["lines"] if row.get("about") == "new"] == [
+        "add, nvptx",
+        "sub, nvptx",
+    ]
+    assert {line.rule for line in measure(True, only="select").lines} >= {"_select", "select, nvptx"}
+    with pytest.raises(ValueError, match="no op that has a term is called ad, and no rule"):
+        measure(True, only="ad")

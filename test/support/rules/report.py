@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import z3
 
+from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
 from vyre_opt.rewriting.identities import RULES
 
@@ -26,7 +28,7 @@ from .proving import PROVED, REFUTED, UNKNOWN, Outcome
 from .ranges import RANGED, bounded_programs, wrong_ranges
 from .values import INTS, SCALARS
 
-__all__ = ["Line", "Results", "measure", "table"]
+__all__ = ["Line", "Results", "as_json", "measure", "merged", "table"]
 
 BYTES = [DataType.BOOL, DataType.U8, DataType.I8]
 SECONDS = 10.0
@@ -35,6 +37,8 @@ F16_SECONDS = 30.0
 """The same for floats of 16 bits, whose claims are few."""
 SAMPLES = 200
 """Operands of a fold on types of more than 8 bits."""
+SECTIONS = ("identity", "fold", "lowering", "guard")
+"""Parts of the table, in order."""
 
 
 @dataclass(slots=True)
@@ -61,18 +65,17 @@ class Results:
     def wrong(self) -> list[str]:
         return [text for line in self.lines for text in line.wrong]
 
-    def as_json(self) -> str:
-        """An object, with a line of text for each row."""
-        head = {key: value for key, value in asdict(self).items() if key != "lines"}
-        rows = ",\n".join(json.dumps(asdict(line)) for line in self.lines)
-        return f'{json.dumps(head)[:-1]}, "lines": [\n{rows}\n]}}\n'
 
-
-def measure(quick: bool, tell: Callable[[str], None] = lambda line: None) -> Results:
-    """Every proof and test; on types of 8 bits alone if `quick`.  `tell` gets each row as it is done."""
+def measure(quick: bool, tell: Callable[[str], None] = lambda line: None, only: str = "") -> Results:
+    """Every proof and test; on types of 8 bits alone if `quick`.  `tell` gets each row as it is done.  `only`: those about an op of
+    this name, or a rule.  Raises ValueError where neither is called so."""
+    if only and not _rules_of(only) and not any(op.name == only for op in lowered_ops()):
+        raise ValueError(f"no op that has a term is called {only}, and no rule")
     machine = f"{_cpu()}, Python {platform.python_version()}"
     results = Results(datetime.now(UTC).date().isoformat(), machine, f"z3 {z3.get_version_string()}")
-    for line in chain(_rules(quick), _folds(quick), _lowerings(quick), _ranges(quick)):
+    for line in chain(
+        _rules(quick, only), _folds(quick, only), _lowerings(quick, only), _ranges(quick, only)
+    ):
         results.lines.append(line)
         tell(" | ".join(_cells(line)))
     return results
@@ -88,10 +91,16 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _rules(quick: bool) -> Iterator[Line]:
+def _rules_of(only: str) -> list[str]:
+    """The names of the rules that are tried on an op, or of the one that is called so; all for ""."""
+    about = {rule.name for rule in RULES if only in ("", rule.name, rule.name.lstrip("_"), *rule.roots)}
+    return [name for name in rule_names() if name in about]
+
+
+def _rules(quick: bool, only: str) -> Iterator[Line]:
     about = {rule.name: rule.doc for rule in RULES}
     integers = BYTES if quick else [t for t in SCALARS if not t.is_float]
-    for name in rule_names():
+    for name in _rules_of(only):
         proofs = prove_rules(integers, rules=[name])
         if not quick:  # z3 does not decide floats of more bits in that time
             proofs += prove_rules([DataType.F16], seconds=F16_SECONDS, by_exponent=True, rules=[name])
@@ -103,19 +112,19 @@ def _rules(quick: bool) -> Iterator[Line]:
         yield Line("identity", name, about[name], proved, undecided, wrong, seconds)
 
 
-def _folds(quick: bool) -> Iterator[Line]:
+def _folds(quick: bool, only: str) -> Iterator[Line]:
     """Bytes by NumPy, samples of all types by z3, f16 beside the interpreter."""
     step = 5 if quick else 1
     checks: list[tuple[str, str, Iterator[FoldCheck]]] = [
         ("ops of u8 and i8", f"bytes and pairs of bytes, each {step}th" if quick else "all bytes and pairs of bytes",
-         (check_bytes(op, step) for op in foldable(8))),
+         (check_bytes(op, step) for op in foldable(8) if only in ("", op.name))),
     ]  # fmt: skip
     if not quick:
         checks += [
             ("all ops, casts and types", "edge values and random ones",
-             (check_samples(op, _fold_samples(op)) for op in foldable())),
+             (check_samples(op, _fold_samples(op)) for op in foldable() if only in ("", op.name))),
             ("unary ops of f16, and casts from it", "every f16, beside the interpreter",
-             (check_patterns(op) for op in unary_on_halves())),
+             (check_patterns(op) for op in unary_on_halves() if only in ("", op.name))),
         ]  # fmt: skip
     for about, how, pending in checks:
         start = time.process_time()
@@ -130,10 +139,10 @@ def _fold_samples(op: LoweredOp) -> int:
     return 5 if op.name == "rem" and op.type.is_float else SAMPLES
 
 
-def _lowerings(quick: bool) -> Iterator[Line]:
+def _lowerings(quick: bool, only: str) -> Iterator[Line]:
     by_name: dict[str, list[LoweredOp]] = {}
     for op in lowered_ops():
-        if op.widest <= 8 or not quick:
+        if (op.widest <= 8 or not quick) and only in ("", op.name):
             by_name.setdefault(op.name, []).append(op)
     for name, ops in by_name.items():
         for lowering in LOWERINGS if not quick else ("nvptx", "cpu lanes"):
@@ -161,8 +170,8 @@ def _lowering(name: str, ops: list[LoweredOp], lowering: str) -> Line:
     return line
 
 
-def _ranges(quick: bool) -> Iterator[Line]:
-    for name in RANGED:
+def _ranges(quick: bool, only: str) -> Iterator[Line]:
+    for name in (name for name in RANGED if only in ("", name)):
         start, tried, wrong = time.process_time(), 0, []
         for dtype in (DataType.U8,) if quick else (DataType.U8, DataType.I8):
             count, bad = wrong_ranges(name, dtype)
@@ -171,7 +180,7 @@ def _ranges(quick: bool) -> Iterator[Line]:
         seconds = time.process_time() - start
         tested = [f"u8, i8: {tried} pairs of ranges, all bytes in them"]
         yield Line("guard", f"range of {name}", "", [], tested, wrong, seconds)
-    for lowering in ("nvptx", "cpu lanes"):
+    for lowering in ("nvptx", "cpu lanes") if not only else ():
         for dtype in [DataType.U8, DataType.I8] if quick else INTS:
             programs = list(bounded_programs([dtype]))
             chosen = programs[:: 7 if quick else 1 if dtype.bits == 8 else 5]
@@ -190,6 +199,27 @@ def _ranges(quick: bool) -> Iterator[Line]:
             seconds = sum(o.seconds for o in outcomes)
             about = f"{proved} of {len(chosen)} divisions and shifts by operands in ranges"
             yield Line("guard", f"left out, {lowering}", about, [dtype.name], left, wrong, seconds)
+
+
+def merged(before: dict[str, Any], results: Results) -> dict[str, Any]:
+    """An earlier run of all, with the rows of a run of one op in it.  Rows of folds are about all ops, and stay."""
+    rows = asdict(results)["lines"]
+    made = {(row["section"], row["rule"]): row for row in rows if row["section"] != "fold"}
+    kept = [made.pop((row["section"], row["rule"]), row) for row in before["lines"]]
+    ops = {name: at for at, name in enumerate(OPS)}
+
+    def place(row: dict[str, Any]) -> tuple[int, int]:
+        at = ops.get(row["rule"].partition(",")[0], 0) if row["section"] == "lowering" else 0
+        return SECTIONS.index(row["section"]), at
+
+    return {**before, "lines": sorted([*kept, *made.values()], key=place)}
+
+
+def as_json(results: dict[str, Any]) -> str:
+    """Text of results, with a line for each row."""
+    head = {key: value for key, value in results.items() if key != "lines"}
+    rows = ",\n".join(map(json.dumps, results["lines"]))
+    return f'{json.dumps(head)[:-1]}, "lines": [\n{rows}\n]}}\n'
 
 
 def table(results: Results) -> Iterator[str]:
