@@ -23,7 +23,18 @@ import pytest
 from vyre_opt.passes import registry
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = ("vyre_opt", "grammar", "editors", "test", "docs", "pyproject.toml", "Makefile", "CHANGELOG.md")
+TOP = (
+    "vyre_opt",
+    "grammar",
+    "editors",
+    "test",
+    "docs",
+    "bench",
+    "examples",
+    "pyproject.toml",
+    "Makefile",
+    "CHANGELOG.md",
+)
 """What of the checkout the copy holds: all that the checklists name, and what runs the tests of it."""
 
 
@@ -213,7 +224,7 @@ OP: dict[str, Sequence[Step]] = {
             '_row("mul_hi"',
             """
             _row("average", "binary", "(a + b) / 2, rounded down, without overflow.", _int, commutative=True,
-                 fold_int=lambda a, b, t: arith.average(a, b))
+                 fold_int=lambda a, b, t: arith.average(a, b), since=2)
             """,
         )
     ],
@@ -251,6 +262,28 @@ OP: dict[str, Sequence[Step]] = {
             '"average": lambda t, a, b: _low_bits(t, (_extended(t, a, 1) + _extended(t, b, 1)) >> 1),\n',
         )
     ],
+    "Give it a form in MLIR": [
+        insert(
+            "def _through_f32(",
+            """
+            def _average(code: Code, dtype: DataType, a: str, b: str) -> str:
+                kind = mlir_type(dtype)
+                both, one = code.op("arith.andi", kind, a, b), code.op("arith.xori", kind, a, b)
+                half = code.op(f"arith.shr{_sign(dtype)}i", kind, one, code.integer(1, kind))
+                return code.op("arith.addi", kind, both, half)
+
+
+            """,
+        ),
+        insert('"mul_hi":', '"average": _average,\n'),
+    ],
+    "If it is a function of its operands": [insert('"add sub mul div', '"average "\n')],
+    "Describe the function that kernels": [
+        insert(".. autofunction:: mul_hi", ".. autofunction:: average\n\n")
+    ],
+    "Add the words that other languages": [
+        insert('("CUDA", "__popc __popcll"', '("OpenCL", "hadd", "average %i, %j : u32"),\n')
+    ],
     "Prove what the lowerings write": [makefile_targets_exist],
     "Test it in": [
         new_file(
@@ -261,7 +294,8 @@ OP: dict[str, Sequence[Step]] = {
 
             def test_average(ref):
                 """Between neighbours down, towards -infinity; at the ends of the type without overflow."""
-                text = """program @p workgroup(1) {
+                text = """vyre 2
+                program @p workgroup(1) {
                   buffer @a : i8[?] read binding(0)
                   buffer @b : i8[?] read binding(1)
                   buffer @r : i8[?] write binding(2)
@@ -449,7 +483,7 @@ KERNEL: dict[str, Sequence[Step]] = {
             """
             _kernel("math.offset", "y = x + amount, modulo 2^32.", "x:read y:write", {"amount": None},
                     {"x": _U32, "y": _U32},
-                    "lanes")
+                    "lanes", shapes={"x": "length", "y": ">= length"}, since=2)
             """,
         )
     ],
@@ -550,12 +584,101 @@ KERNEL: dict[str, Sequence[Step]] = {
             '"math.matvec_fixed": ("", [',
             '"math.offset": ("{amount = 7}", [("u32", words(700))], "u32", 700),\n',
         ),
+        insert('"math.matvec_fixed": (331,', '"math.offset": (701, 699),\n'),
+        insert('"math.matvec_fixed": ({}, [', '"math.offset": ({"amount": 1}, [MOST, MOST]),\n'),
         insert("from vyre_opt.kernels.scan import", "from vyre_opt.kernels.offset import OffsetSchedule\n"),
         insert('"math.matvec_fixed": (Mat', '"math.offset": (OffsetSchedule,),\n'),
         queue_tests,
     ],
     "Run `python docs/ops_page.py": [made_page],
     "Run `python docs/op_stubs.py`": [made_for_editors],
+    "Add a line to": [changelog],
+}
+
+
+# --- add a function on arrays: how far the numbers of a row lie apart
+
+FUNCTION: dict[str, Sequence[Step]] = {
+    "Write it": [
+        new_file(
+            "row_range.py",
+            '''
+            """row_range of rows."""
+
+            from __future__ import annotations
+
+            from typing import Annotated, Any
+
+            import vyre_opt as vyre
+
+            from ..driver.operands import A, DispatcherLike, Like
+            from ..lang import Read, Write, f32
+            from .on_rows import Element, RowsCall, as_line, as_rows
+
+            __all__ = ["row_range"]
+
+
+            @vyre.program
+            def range_of_rows(x: Read[Annotated[Element, :, :]], y: Write[f32]) -> None:
+                r = vyre.workgroup_id(0)
+                row = f32(x[r, :])
+                y[r] = vyre.max(row) - vyre.min(row)
+
+
+            def row_range(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
+                """Largest minus smallest number along the last axis.
+
+                Args:
+                    x: (..., columns) of f32, f16 or bf16, computed in f32.
+                    dispatcher: a target's name or a dispatcher; left out, cpu for arrays in main memory and cuda for those on a GPU.
+                    out: an array of f32 that gets the result, and is returned.
+
+                Returns:
+                    An array of f32 of shape (...), of the library and memory of `x`.
+
+                Raises:
+                    BadInputs: for other types or shapes, before anything runs.
+
+                Example:
+                    >>> kernels.row_range(np.array([[1, 4]], np.float32)).tolist()
+                    [3.0]
+                """
+                call = RowsCall("row_range", {"x": x}, dispatcher)
+                y = call.result(call.shape, "float32", out)
+                call.run(range_of_rows, call.rows, as_rows(x), as_line(y))
+                result: A = call.given(y, out)
+                return result
+            ''',
+        )
+    ],
+    "Add a row to `_EXPORTS`": [insert('"softmax": ', '"row_range": "vyre_opt.row_kernels.row_range",\n')],
+    "Describe it": [
+        insert(".. autofunction:: log_sum_exp", ".. autofunction:: row_range\n\n"),
+        insert("`matmul`, `tt_chain`", "`row_range`,\n"),
+    ],
+    "If NumPy or torch have": [named_files_exist],
+    "Test it against NumPy": [
+        new_file(
+            "test_row_range.py",
+            """
+            import numpy as np
+
+            from vyre_opt import kernels
+
+
+            def test_row_range():
+                x = np.random.default_rng(1).standard_normal((3, 70)).astype(np.float32)
+                np.testing.assert_array_equal(kernels.row_range(x), np.ptp(x, -1))
+                assert kernels.row_range(x[:0]).shape == (0,)
+            """,
+        )
+    ],
+    "Measure it": [
+        insert('"log_sum_exp": {', '"row_range": {"numpy": lambda x: np.ptp(x, -1)},\n'),
+        insert('"log_sum_exp": Function', '"row_range": Function(4, _square, _rectangle, _of_rows, 1e-5),\n'),
+    ],
+    "Run `python docs/op_stubs.py`": [made_for_editors],
+    "Run the tests that take each function": [queue_tests],
     "Add a line to": [changelog],
 }
 
@@ -571,6 +694,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     follow("Add a rewrite rule", "_rotated_ones", RULE, checkout)
     follow("Add a pass", "strip_fastmath", PASS, checkout)
     follow("Add a kernel", "offset", KERNEL, checkout)
+    follow("Add a function on arrays", "row_range", FUNCTION, checkout)
     return checkout
 
 
@@ -581,11 +705,12 @@ def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
     The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
     ref and cpu, as it is and expanded; and the tests that no op, kernel or schedule is left out of a table."""
     checkout.run_tests(
-        "average or integer_ops or strip_fastmath or offset or every_kernel or op_table or rules_on_bytes"
+        "average or integer_ops or strip_fastmath or offset or every_kernel or op_table or rules_on_bytes or op_coverage or "
+        "version_1 or is_up_to_date or public_names or row_range or every_function"
     )
 
 
-PROGRAMS = """vyre 1
+PROGRAMS = """vyre 2
 
 program @averages workgroup(32) {
   buffer @y : u32[32] write binding(0) live_out

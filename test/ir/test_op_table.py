@@ -43,6 +43,11 @@ def test_rows_are_documented() -> None:
     each(OPS.values(), check, name)
 
 
+def test_version_1_of_the_format_gets_no_more_ops() -> None:
+    """A text of version 1 that has a new op would be read by this reader, and by no reader of version 1: write since=2."""
+    assert sum(row.since == 1 for row in OPS.values()) == 98
+
+
 def test_rows_are_consistent() -> None:
     """Purity is the absence of effects; only known effects exist; words are chosen from a list."""
 

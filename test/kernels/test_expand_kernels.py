@@ -281,25 +281,28 @@ pipeline @main {
         step([x, core], lengths={"y": 4})
 
 
+MOST = MAX_LENGTH
+LARGEST: dict[str, tuple[dict[str, int], list[int]]] = {
+    "decode.base64": ({}, [MOST, MOST]),
+    "decode.hex": ({}, [MOST, MOST]),
+    "scan.dfa": ({"warmup": 49024}, [MOST, 256, 1, MOST]),
+    "scan.prefix": ({}, [MOST, MOST]),
+    "math.softmax": ({"columns": 1}, [MOST, MOST]),
+    "math.softmax_step": ({}, [MOST, MOST]),
+    "math.matvec_fixed": ({}, [MOST, 1, MOST]),
+    "math.matmul": ({"depth": 1, "columns": 1, "activation": 0}, [MOST, 1, MOST]),
+    "tt.contract_step": ({}, [1, MOST, MOST]),
+    "tt.chain": ({"steps": 2**20, "rank": 1, "first": 0, "last": 0}, [1, 2**20, 1]),
+    "tt.embedding": (dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), 1), [2, MOST, MOST]),
+}
+"""By kernel, parameters and the most elements of its operands."""
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["cpu", "sm_90"])
 def test_the_largest_operands_have_a_grid(name: str, target: str) -> None:
     """What the verifier accepts, is expanded over a grid that there can be."""
-    most = MAX_LENGTH
-    sizes: dict[str, tuple[dict[str, int], list[int]]] = {
-        "decode.base64": ({}, [most, most]),
-        "decode.hex": ({}, [most, most]),
-        "scan.dfa": ({"warmup": 49024}, [most, 256, 1, most]),
-        "scan.prefix": ({}, [most, most]),
-        "math.softmax": ({"columns": 1}, [most, most]),
-        "math.softmax_step": ({}, [most, most]),
-        "math.matvec_fixed": ({}, [most, 1, most]),
-        "math.matmul": ({"depth": 1, "columns": 1, "activation": 0}, [most, 1, most]),
-        "tt.contract_step": ({}, [1, most, most]),
-        "tt.chain": ({"steps": 2**20, "rank": 1, "first": 0, "last": 0}, [1, 2**20, 1]),
-        "tt.embedding": (dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), 1), [2, most, most]),
-    }
-    params, counts = sizes[name]
+    params, counts = LARGEST[name]
     kernel = named_kernel(name)
     buffers = kernel.buffers([role.types[0] for role in kernel.row.roles[: len(counts)]], counts)
     expansion = expand(ExpansionRequest(name, buffers, params, target, owns_grid=True))

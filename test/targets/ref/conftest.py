@@ -22,7 +22,8 @@ def ref() -> Interpret:
     def run(
         text: str, inputs: list[Any], grid: Any = None, *, checks: bool = True, **more: Any
     ) -> list[np.ndarray]:
-        module = parse_source(Source(f"vyre 1\n{text}", "t.vyre"))
+        headed = text if text.startswith("vyre ") else f"vyre 1\n{text}"
+        module = parse_source(Source(headed, "t.vyre"))
         (program,) = module.programs.values()
         return dispatcher("ref", checks=checks).dispatch(program, inputs, grid, module=module, **more)
 
