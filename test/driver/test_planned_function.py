@@ -381,7 +381,8 @@ def test_pattern_lengths_share_code(cpu: CpuDispatcher) -> None:
         word = text[7 : 7 + length]
         expected = [(k + length - 1, 0) for k in range(len(text)) if text.startswith(word, k)]
         assert kernels.decode_scan(text, [word], "raw", dispatcher=cpu) == expected
-    assert len(cpu.compilations) <= 3
+    # two walks, a filter, and looks at every second byte, every third, and so on up to every eighth
+    assert len(cpu.compilations) <= 10
 
 
 def test_lengths_of_a_pipeline_share_code(cpu: CpuDispatcher) -> None:

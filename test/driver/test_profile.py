@@ -151,8 +151,8 @@ def test_searches_are_seen() -> None:
     with vyre.profile() as taken:
         assert len(scanner.scan(text)) == 1
     assert taken.launches
-    # the text is read once; there is a place of 8 bytes for a hit at each byte, though few are written
-    assert any(len(text) <= launch.moved <= 10 * len(text) for launch in taken.launches), taken
+    # the text is read once; there is room in lists, and 8 bytes for a hit, at each byte, though little is written
+    assert any(len(text) <= launch.moved <= 16 * len(text) for launch in taken.launches), taken
 
 
 def test_bytes_follow_the_numbers_that_a_call_passes() -> None:
