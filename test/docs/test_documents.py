@@ -29,7 +29,11 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = (
     "console", "console measured", "json", "lisp", "lua", "pycon", "python", "sh", "text", "toml", "vyre", "vyre fragment",
 )  # fmt: skip
-"""What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python."""
+"""What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python, but not a file that is
+shown, which a command of the page runs."""
+
+SHOWN_FILE = re.compile(r"# (examples/\S+\.py)\n")
+"""First line of a block that shows a file."""
 
 TOOLS = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-pack", "vyre-reduce", "vyre-run", "vyre-scan")
 
@@ -144,6 +148,24 @@ def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path
         document.write_text(current, encoding="utf-8")
     else:
         assert current == written, "to accept the new output: VYRE_BLESS=1 pytest test/docs"
+
+
+def test_files_are_shown_as_they_are(document: Path, root: Path) -> None:
+    """A block marked `python` whose first line is `# examples/...` is that file from its second line on, so that lines have its numbers.
+
+    With VYRE_BLESS=1 the document is rewritten to show what the files hold now.
+    """
+    written = document.read_text(encoding="utf-8")
+    current = written
+    for kind, text in BLOCK.findall(written):
+        if kind == "python" and (named := SHOWN_FILE.match(text)) is not None:
+            content = (root / named[1]).read_text(encoding="utf-8")
+            without = re.sub(r'\A"""(?s:.*?)"""\n', "", content)
+            current = current.replace(text, f"{named[0]}{without}")
+    if os.environ.get("VYRE_BLESS"):
+        document.write_text(current, encoding="utf-8")
+    else:
+        assert current == written, "to show the files as they are: VYRE_BLESS=1 pytest test/docs"
 
 
 def test_a_pass_and_an_op_take_few_lines(root: Path) -> None:
