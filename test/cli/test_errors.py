@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -346,3 +347,19 @@ def test_where_llvmlite_has_no_wheel(options, expected):
     command = [sys.executable, "-c", script, *options, EXAMPLES / "base64_scan.vyre"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (int(bool(expected)), expected)
+
+
+@pytest.mark.parametrize(
+    ("page", "codes"),
+    [
+        (
+            "reference/diagnostics.md",
+            (errors.DONE, errors.FAILED, errors.WRONG_COMMAND_LINE, errors.INTERRUPTED),
+        ),
+        ("guides/scan.md", (errors.DONE, errors.NOTHING_MATCHED, errors.SEARCH_FAILED, errors.INTERRUPTED)),
+    ],
+)
+def test_pages_have_the_codes(page: str, codes: tuple[int, ...]) -> None:
+    text = (EXAMPLES.parent / "docs" / page).read_text(encoding="utf-8").partition("## Exit codes")[2]
+    table = text.lstrip().partition("\n\n")[0]
+    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == [str(code) for code in codes]

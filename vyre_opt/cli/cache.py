@@ -33,7 +33,7 @@ What is removed is compiled again when it is needed.
 def command(ctx: click.Context) -> int:
     """Show, empty or check the cache of compiled programs."""
     command.require_command(ctx)
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -52,7 +52,7 @@ def info() -> int:
     if inventory.tables:
         lines.append(f"parser   {inventory.tables} tables of the grammar")
     errors.write_stdout("\n".join(lines) + "\n")
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -67,7 +67,7 @@ def clear() -> int:
     left = sum(1 for _ in store.entries())
     if left:
         raise errors.ToolError(f"{left} entries in {store.folder} cannot be removed")
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -81,7 +81,7 @@ def verify(remove: bool) -> int:
     for finding in damaged:
         errors.print_error(f"{finding.path}: {finding.reason}{endings[finding.removed]}")
     errors.write_stdout(f"{intact} files are whole, {len(damaged)} damaged\n")
-    return int(bool(damaged))
+    return errors.FAILED if damaged else errors.DONE
 
 
 @command.command()
@@ -98,7 +98,7 @@ def export(file: str) -> int:
         raise errors.ToolError(f"there is nothing in {store.root}") from None
     write_file(content, file)
     errors.write_stdout(f"{_entries(count, len(content))}\n")
-    return 0
+    return errors.DONE
 
 
 @command.command("export-tuning")
@@ -111,10 +111,10 @@ def export_tuning(file: str) -> int:
     text, count = tuning_text(_safe_store())
     if file == "-":
         errors.write_stdout(text)
-        return 0
+        return errors.DONE
     write_file(text.encode(), file)
     errors.write_stdout(f"{count} {'result' if count == 1 else 'results'}\n")
-    return 0
+    return errors.DONE
 
 
 @command.command("import-tuning")
@@ -131,7 +131,7 @@ def import_tuning(file: str) -> int:
     except BadInputs as error:
         raise errors.ToolError(str(error)) from None
     errors.write_stdout(f"{new} new {'result' if new == 1 else 'results'}\n")
-    return 0
+    return errors.DONE
 
 
 def _safe_store() -> Store:

@@ -40,7 +40,7 @@ def write_pack(
     except BadInputs as error:
         raise ToolError(str(error)) from None
     write_file(content, output)
-    return 0
+    return errors.DONE
 
 
 def _calls(texts: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -1,9 +1,5 @@
 """Errors of a command-line tool: exit codes, closed pipes, Ctrl-C, and the report of a bug.
 
-0    done
-1    a diagnosed error: of the input, of a file, of a run
-2    a wrong command line
-130  interrupted
 A reader that closes its end of the pipe ends the tool as it ends `cat`: by SIGPIPE.
 """
 
@@ -26,6 +22,12 @@ from . import output_channel
 from .time_limit import TimedOut, end_alarms, interrupt
 
 __all__ = [
+    "DONE",
+    "FAILED",
+    "INTERRUPTED",
+    "NOTHING_MATCHED",
+    "SEARCH_FAILED",
+    "WRONG_COMMAND_LINE",
     "ToolError",
     "print_bug_report",
     "print_diagnostics",
@@ -40,13 +42,23 @@ __all__ = [
 
 DEBUG = "VYRE_DEBUG"
 
+DONE = 0
+FAILED = 1
+"""Exit code of a diagnosed error: of the input, of a file, of a run, of a limit that was broken; of vyre-pack diff of a difference."""
+WRONG_COMMAND_LINE = 2
+INTERRUPTED = 130
+
+NOTHING_MATCHED = 1
+SEARCH_FAILED = 2
+"""Exit codes of vyre-scan, which are those of grep."""
+
 
 class ToolError(Exception):
     """An error that is not located in a source text.  Its message is for the user."""
 
 
 def run_tool(
-    command: click.Command, args: Sequence[str] | None = None, name: str | None = None, failure: int = 1
+    command: click.Command, args: Sequence[str] | None = None, name: str | None = None, failure: int = FAILED
 ) -> int:
     """Run a tool on `args` (of the process, if None) and return its exit code.
 
@@ -67,7 +79,7 @@ def run_tool(
             completion.register()
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
             signal.signal(signal.SIGINT, interrupt)
-        return command.main(list(argv), prog_name=name, standalone_mode=False) or 0
+        return command.main(list(argv), prog_name=name, standalone_mode=False) or DONE
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
@@ -79,7 +91,7 @@ def run_tool(
         print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
         end_alarms()
-        return _ended_early(130)
+        return _ended_early(INTERRUPTED)
     except TimedOut as error:
         end_alarms()
         print_error(str(error))
@@ -93,7 +105,7 @@ def run_tool(
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
             end_alarms()
-            return _ended_early(130)
+            return _ended_early(INTERRUPTED)
         if isinstance(bug.__cause__, TimedOut):
             end_alarms()
             print_error(str(bug.__cause__))

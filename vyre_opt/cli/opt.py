@@ -273,7 +273,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         from .pass_catalog import pass_list
 
         errors.write_stdout(pass_list())
-        return 0
+        return errors.DONE
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
     output, is_reproducer = options.pop("output"), options.pop("run_reproducer")
@@ -288,7 +288,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     text, name = read_text("-" if file is None else file, keeps_line_ends=is_upgrade)
     if is_upgrade:
         write_text(_upgraded(text, name, options["split_input_file"]), output)
-        return 0
+        return errors.DONE
     if is_reproducer:
         _read_reproducer_options(text, options)
         _check_output(ctx, options)
@@ -399,7 +399,7 @@ def _compile(values: dict[str, Any], text: str, name: str, output: str | None, p
         write_text(yaml_text(session.remarks), options.remarks_file)
     session.clock.lap("write")
     _print_reports(session)
-    return int(session.failed)
+    return errors.FAILED if session.failed else errors.DONE
 
 
 def _compiling() -> AbstractContextManager[None]:
@@ -439,7 +439,7 @@ def _report_internal_error(
         raise error.bug
     errors.print_error(f"{error.bug}; this is a bug of the pass")
     errors.print_diagnostics(error.bug.diagnostics, options.color)
-    return 1
+    return errors.FAILED
 
 
 def _print_reports(session: Session) -> None:

@@ -39,7 +39,7 @@ CHECKER = "vyre_opt.checker"
 def command(ctx: click.Context) -> int:
     """Show, check, compare, merge and sign packs of compiled kernels.  Nothing of a pack is run."""
     command.require_command(ctx)
-    return 0
+    return errors.DONE
 
 
 def _told(function: Callable[..., int]) -> Callable[..., int]:
@@ -78,7 +78,7 @@ def list_parts(file: str) -> int:
         )
         lines.append(f"{pack.kind(name):11} {pack.size(name):9} {name}{about}")
     errors.write_stdout("\n".join(lines) + "\n")
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -102,7 +102,7 @@ def verify(file: str, trusted: tuple[str, ...]) -> int:
     strangers = sorted(c for c in certificates if c.partition("/")[0] not in functions)
     if strangers:
         raise errors.ToolError(f"{file}: {', '.join(strangers)}: a certificate of no function of the pack")
-    return int(any(refused))
+    return errors.FAILED if any(refused) else errors.DONE
 
 
 def _is_refused(pack: Pack, function: str) -> bool:
@@ -132,7 +132,7 @@ def diff(one: str, other: str) -> int:
     """Show the parts in which two packs differ; exit code 1 if any do."""
     lines = compare.differences(_read(one), _read(other))
     errors.write_stdout("".join(f"{line}\n" for line in lines))
-    return int(bool(lines))
+    return errors.FAILED if lines else errors.DONE
 
 
 @command.command()
@@ -142,7 +142,7 @@ def diff(one: str, other: str) -> int:
 def merge(files: tuple[str, ...], output: str) -> int:
     """Write one pack of all parts of FILES."""
     write_file(compare.merged([_read(file) for file in files]), output)
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -153,7 +153,7 @@ def merge(files: tuple[str, ...], output: str) -> int:
 def extract(file: str, part: str, output: str) -> int:
     """Write the part PART of FILE, as `list` names it."""
     write_file(_read(file).read(part), output)
-    return 0
+    return errors.DONE
 
 
 @command.command()
@@ -172,7 +172,7 @@ def sign(file: str, key: str, output: str) -> int:
         raise errors.ToolError(f"cannot read {key}: {error.strerror}") from None
     write_file(trust.signed(_read(file), private), output)
     errors.write_stdout(f"{trust.public_key(private)}\n")
-    return 0
+    return errors.DONE
 
 
 def main(args: Sequence[str] | None = None) -> int:

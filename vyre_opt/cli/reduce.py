@@ -94,7 +94,7 @@ def command(
     passes = _chosen_passes(delta_passes, skip_delta_passes)
     if print_delta_passes:
         errors.write_stdout(_pass_list())
-        return 0
+        return errors.DONE
     if file is None or test is None:
         raise click.UsageError(
             f"give {'a FILE' if file is None else 'a --test, such as --test ./test.sh, which exits with 0 for a text that is interesting'}",
@@ -142,7 +142,7 @@ def _reduce(text: str, oracle: Oracle, passes: list[str], target: str | None, in
             f"{size(text)} to {size(oracle.best or text)}: {oracle.tests} tests{end}, "
             f"{time.monotonic() - started:.1f} s\n"
         )
-    return 0
+    return errors.DONE
 
 
 class _Steps:
@@ -179,7 +179,7 @@ def _chosen_passes(only: str | None, skipped: str | None) -> list[str]:
         chosen = [word.strip() for word in text.split(",")]
         for word in chosen:
             if word not in DELTA_PASSES:
-                from ..ir.diagnostics import suggest
+                from ..ir.suggestions import suggest
 
                 hint = suggest(word, [*DELTA_PASSES]) or f"there are {', '.join(DELTA_PASSES)}"
                 raise click.UsageError(f"{option}: there is no delta pass {word!r}; {hint}")

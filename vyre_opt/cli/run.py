@@ -361,7 +361,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
             prompt = run_debug.new_prompt(module, options)
         executable = _compile(module, options, target if prompt is None else prompt.session.dispatcher)
         if _has_useless_grid(executable, options):
-            return 2
+            return errors.WRONG_COMMAND_LINE
         words = executable.param_words(dict(options.param))
         files = run_buffers.read_inputs(executable, options.inputs)
         arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
@@ -376,7 +376,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
             debugged = run_debug.debugged_outputs(prompt, executable, arguments, options)
             if debugged is not None:
                 _write_outputs(executable.signature, executable.outputs(debugged), files, options)
-            return 0
+            return errors.DONE
         times = Times() if options.timing else None
         outputs, reads = _call(executable, arguments, options, clock, times)
         profiled.close()  # what checks run is no part of it
@@ -394,10 +394,10 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
             clock.lap("check")
     except ProgramError as fault:
         errors.print_diagnostics([fault.diagnostic], options.color)
-        return 1
+        return errors.FAILED
     except LocatedBadInputs as error:
         errors.print_diagnostics(error.diagnostics, options.color)
-        return 1
+        return errors.FAILED
     except DispatchError as error:
         raise ToolError(str(error)) from None
     finally:
@@ -411,7 +411,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         clock.lap("measure")
     if taken is not None:
         _write_profile(taken, options)
-    return 0
+    return errors.DONE
 
 
 def _compile(module: Module, options: RunOptions, target: str | Dispatcher) -> AnyExecutable:

@@ -14,7 +14,7 @@ from typing import Any
 from ..execution.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
 from ..execution.params import NO_PARAMS
 from ..execution.shapes import argument_shape, shape_in_elements, shape_of
-from ..ir.diagnostics import Diagnostic, suggest
+from ..ir.diagnostics import Diagnostic
 from ..ir.grids import (
     Extent,
     GridError,
@@ -29,6 +29,7 @@ from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import MAX_EXTENT, AccessMode, Buffer, Dim3, Module, Param, Program
 from ..ir.shapes import shapes_agree, show_shape
+from ..ir.suggestions import suggest
 from ..records import dataclass
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ..execution.dispatcher import BackendError, BadInputs
 from ..execution.target import Target
-from ..ir.diagnostics import suggest
+from ..ir.suggestions import suggest
 from ..scheduling.machines import MACHINES, Machine, copying_machine, machine_named, machine_of
 from .copy_speed import copy_speed
 

@@ -30,13 +30,13 @@ from ..execution.params import value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.watch import Watch
 from ..execution.shapes import array_of
+from ..ir.author_words import PYTHON, VYRE
 from ..ir.bounded_read import read_file
 from ..ir.diagnostics import Location, Source
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Func, Module
 from ..ir.scopes import BufferName, LocalName, Scope, ScopedLocation, ValueName
-from ..ir.spelling import PYTHON, VYRE
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 from .recording_folder import recording_folder

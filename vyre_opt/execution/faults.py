@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.access_extents import moved_type
+from ..ir.author_words import VYRE
 from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.joined_locations import declared_buffer, member_at, written_program
 from ..ir.program import Dim3, Op, Program, Value
 from ..ir.shapes import show_shape
-from ..ir.spelling import VYRE
 from ..ir.types import DataType
 from .dispatcher import Invocation, ProgramError
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.diagnostics import suggest
 from ..ir.literals import show_number
 from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Program
+from ..ir.suggestions import suggest
 from ..records import dataclass
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc

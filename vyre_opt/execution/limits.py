@@ -15,8 +15,8 @@ from math import prod
 from typing import Any
 
 from ..ir.bounded_read import read_size
-from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
+from ..ir.suggestions import suggest
 from ..ir.tracebacks import CallerError
 from ..lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
 from ..records import dataclass

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ir import arith
-from ..ir.diagnostics import suggest
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import Launch
 from ..ir.program import Param, Program
+from ..ir.suggestions import suggest
 from .arrays import encode_spec
 from .dispatcher import BadInputs
 

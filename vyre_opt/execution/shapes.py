@@ -8,9 +8,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ..ir.author_words import VYRE
 from ..ir.program import MAX_EXTENT, Buffer
 from ..ir.shapes import shapes_agree, show_shape
-from ..ir.spelling import VYRE
 from .dispatcher import BadInputs, OutputAlloc
 
 __all__ = [

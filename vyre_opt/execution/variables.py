@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 
-from ..ir.diagnostics import suggest
+from ..ir.suggestions import suggest
 from ..ir.tracebacks import level_of_caller
 from .dispatcher import TARGETS, BadInputs
 

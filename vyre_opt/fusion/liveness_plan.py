@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..ir.diagnostics import suggest
+from ..ir.suggestions import suggest
 from .group_budget import StageMemory, check_each_fits, earliest_starts
 from .launch_groups import LaunchFusionError, LaunchFusionPlan, ZeroBudget, byte_count, check_unique
 from .launch_plan import make_groups

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .access_extents import is_matrix_access
 from .carried_values import with_iter
-from .diagnostics import Diagnostic, Location, suggest_later
+from .diagnostics import Diagnostic, Location
 from .fixes import conversion, with_access
 from .formats import FORMATS, lacks_else
 from .lowered_ops import LOWERED_FORMATS, lowered_attrs
@@ -14,6 +14,7 @@ from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .rewrite import constant_value
+from .suggestions import suggest_later
 from .types import UNKNOWN, DataType
 from .undeclared import declaration_help
 

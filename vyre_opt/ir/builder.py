@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from . import arith
 from .caller import caller_location, is_own_caller
-from .diagnostics import Location, suggest
+from .diagnostics import Location
 from .loops import BOUND_NAMES, Bound
 from .op_methods import OpMethods
 from .ops import OPS, OpDef
@@ -43,6 +43,7 @@ from .program import (
     Unnamed,
     Value,
 )
+from .suggestions import suggest
 from .types import DataType, as_type
 from .value_operators import BuiltValue, Number, Operand
 

@@ -16,12 +16,13 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .aliasing import check_aliasing
-from .diagnostics import Diagnostic, Location, Replacement, spelling_at, suggest_later
+from .diagnostics import Diagnostic, Location, Replacement, spelling_at
 from .fixes import with_access
 from .grids import MAX_LENGTH
 from .ops import NAMED_KERNELS, SCHEDULE, KernelDef, Role
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
+from .suggestions import suggest_later
 
 __all__ = ["MisfitError", "check_kernel", "complete_params"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .diagnostics import suggest
 from .op_builders import BUILDERS
 from .ops import OPS, OpDef
 from .plugin_ops import find_op
 from .program import Value
+from .suggestions import suggest
 
 __all__ = ["OpMethods"]
 

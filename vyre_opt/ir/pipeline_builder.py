@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from .caller import caller_location
-from .diagnostics import Location, suggest
+from .diagnostics import Location
 from .grids import FUNCTIONS, Extent, GridCall
 from .literals import Literal
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from .plugin_ops import find_op
 from .program import AccessMode, Buffer, Module, Param, Program
+from .suggestions import suggest
 from .types import DataType, as_type
 
 __all__ = ["PipelineBuilder"]

@@ -324,7 +324,7 @@ def as_type(dtype: DataType | str) -> DataType:
     try:
         return DataType.of(dtype)
     except TypeNameError as error:
-        from .diagnostics import suggest  # which only a mistake needs
+        from .suggestions import suggest  # which only a mistake needs
 
         hint = suggest(dtype, DataType.all_names())
         raise ValueError(f"{error}" + (f"; {hint}" if hint else "")) from None

@@ -43,7 +43,7 @@ from collections.abc import Container, Mapping, Sequence
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .call_graph import check_calls
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at, suggest_later
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at
 from .fixes import (
     next_binding,
     with_access,
@@ -78,6 +78,7 @@ from .program import (
 )
 from .program_warnings import warn_of_bodies
 from .shapes import shapes_differ
+from .suggestions import suggest_later
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article, with_bound
 from .uniformity import check_sync
 

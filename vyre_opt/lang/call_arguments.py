@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.diagnostics import suggest
 from ..ir.program import AccessMode
+from ..ir.suggestions import suggest
 from .bindings import BufferView, LocalArray
 from .foreign_words import type_meant
 from .python_source import Unsupported

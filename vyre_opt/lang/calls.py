@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..ir import arith
-from ..ir.diagnostics import suggest
 from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
+from ..ir.suggestions import suggest
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from . import copies, local_arrays, matrices, slice_calls, slices
 from .bindings import Binding, BufferView, LocalArray, Static, Unbound

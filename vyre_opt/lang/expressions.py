@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..ir.diagnostics import Diagnostic, suggest
+from ..ir.diagnostics import Diagnostic
 from ..ir.ops import OPS
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program, Value
+from ..ir.suggestions import suggest
 from ..ir.types import DataType, TypeNameError
 from . import local_arrays
 from .array_types import declaration_text, element_text, show_array_type

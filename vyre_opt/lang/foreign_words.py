@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..ir.diagnostics import suggest
 from ..ir.ops import AXES, OPS
+from ..ir.suggestions import suggest
 from ..ir.types import DataType
 from ..worker import import_module
 from .intrinsics import INTRINSICS, Intrinsic

@@ -11,7 +11,7 @@ import inspect
 import typing
 from typing import Any
 
-from ..ir.diagnostics import suggest
+from ..ir.suggestions import suggest
 from ..records import dataclass
 from .bindings import Binding, Static, named_class, parts_of
 from .python_source import Unsupported

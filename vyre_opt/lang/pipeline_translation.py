@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any
 
 from ..execution.dispatcher import BadInputs
-from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
 from ..ir.literals import LiteralError, encode_constant
 from ..ir.ops import NAMED_KERNELS, OPS
@@ -31,6 +31,7 @@ from ..ir.pipeline_rules import (
     unwritten_warning,
 )
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
+from ..ir.suggestions import suggest
 from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type

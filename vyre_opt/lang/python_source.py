@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from unicodedata import normalize
 from weakref import WeakKeyDictionary
 
+from ..ir.author_words import PYTHON
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
-from ..ir.spelling import PYTHON
 from ..ir.tracebacks import CallTypeError
 from .flow import assigned
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from blake3 import blake3
 
+from ..ir.author_words import PYTHON, VYRE
 from ..ir.diagnostics import Location, Source
 from ..ir.grids import Extent, GridCall
 from ..ir.joined_locations import IDS, MemberLocation
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program, Value
-from ..ir.spelling import PYTHON, VYRE
 from ..ir.types import DataType
 from ..ir.written_elements import WholeWrite, WrittenDimension
 from ..pack_files.format import canonical

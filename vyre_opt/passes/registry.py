@@ -14,8 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from ..ir import plugins
-from ..ir.diagnostics import suggest
 from ..ir.program import Module
+from ..ir.suggestions import suggest
 from ..ir.tracebacks import CallerError
 from ..worker import import_module
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become
+from ..ir.suggestions import suggest
 from ..ir.types import DTYPE
 from ..rewriting.constant_folding import fold_body
 from ..specialization.instantiate import instantiate

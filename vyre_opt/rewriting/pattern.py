@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.diagnostics import suggest
 from ..ir.ops import OPS
 from ..ir.plugin_ops import find_op
 from ..ir.program import Op, Value
+from ..ir.suggestions import suggest
 
 if TYPE_CHECKING:
     from .rewriter import Rewriter

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
+from ..ir.suggestions import suggest
 from ..ir.types import DTYPE, DataType, TypeNameError
 from ..ir.verifier import errors_of
 from ..worker import import_module

@@ -19,8 +19,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from ..ir.diagnostics import Replacement, suggest
+from ..ir.diagnostics import Replacement
 from ..ir.ops import AXES, OPS
+from ..ir.suggestions import suggest
 
 __all__ = ["NEIGHBOURS", "ROWS", "Synonym", "advice", "lookup"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from ..execution.dispatcher import DispatchError
-from ..ir.diagnostics import suggest
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import Module
+from ..ir.suggestions import suggest
 from ..passes.manager import PassContext
 from ..passes.registry import Pass, register
 from .module_tuning import TuningOptions, dispatcher_for, tune_kernels

@@ -193,7 +193,7 @@ def kernel_workload(
     """
     row = NAMED_KERNELS.get(kernel)
     if row is None:
-        from ..ir.diagnostics import suggest
+        from ..ir.suggestions import suggest
 
         hint = suggest(kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
         raise BadInputs(f"unknown kernel {kernel!r}; {hint}")

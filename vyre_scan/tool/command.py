@@ -166,14 +166,16 @@ class _Scan:
                     self._file(path)
             self._flush()
         except _Done:
-            return 0
+            return errors.DONE
         finally:
             if self.bar is not None:
                 self.bar.end()
         if self.sarif is not None:
             self.sarif.end()
         self._deliver()
-        return 2 if self.has_failed else int(not self.has_matched)
+        if self.has_failed:
+            return errors.SEARCH_FAILED
+        return errors.DONE if self.has_matched else errors.NOTHING_MATCHED
 
     def _total(self) -> int | None:
         """MiB of all files, if they are known."""
@@ -393,4 +395,4 @@ class _Scan:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-scan script."""
-    return errors.run_tool(command, args, failure=2)
+    return errors.run_tool(command, args, failure=errors.SEARCH_FAILED)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, TypeVar
 
-from ...ir.diagnostics import Diagnostic, Location, Source, suggest_later
+from ...ir.diagnostics import Diagnostic, Location, Source
 from ...ir.fixes import with_declaration, with_head_flag
 from ...ir.grids import Extent, GridCall
 from ...ir.literals import Literal, LiteralError, encode, read_int
@@ -29,6 +29,7 @@ from ...ir.program import (
     Spec,
     Value,
 )
+from ...ir.suggestions import suggest_later
 from ...ir.types import (
     DTYPE,
     MAX_VECTOR_LANES,

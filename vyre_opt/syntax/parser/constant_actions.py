@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from ...ir.diagnostics import Location, suggest_later
+from ...ir.diagnostics import Location
 from ...ir.fixes import with_constant
 from ...ir.literals import Literal, LiteralError, encode_constant, show
 from ...ir.ops import OPS, OpDef
 from ...ir.program import Block, Op, Program, Unnamed, Value
+from ...ir.suggestions import suggest_later
 from ...ir.types import UNKNOWN, DataType
 from ...ir.undeclared import declaration_help
 from ..inline_constants import constant_roles, fixed_type

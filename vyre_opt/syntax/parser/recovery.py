@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...ir.diagnostics import Location, suggest
+from ...ir.diagnostics import Location
 from ...ir.ops import OPS
 from ...ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
 from ...ir.program import Block, Buffer, Func, Op, Program, Spec
+from ...ir.suggestions import suggest
 from . import tables
 from .actions import Item, ModuleActions
 from .messages import CLOSING_BRACE, DECLARATION, explain

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from ...ir.diagnostics import Diagnostic, Location, Source, last
+from ...ir.diagnostics import Diagnostic, Location, Source
 from ...ir.literals import LiteralError, read_int, unquote
 from ...ir.parse_holes import ParseHoles
 from ...ir.program import Buffer, Module, Op, Value
+from ...ir.suggestions import last
 from ...ir.types import UNKNOWN, DataType
 from ...worker import import_module
 from .locations import MAX_NUMBER, WrittenLocation

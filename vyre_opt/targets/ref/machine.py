@@ -12,10 +12,10 @@ from ...execution.dispatcher import Invocation, ProgramError, Scratch
 from ...execution.faults import as_launched, describe, fault, invocation_at, place_in
 from ...execution.inputs import CheckedCall, is_initialised
 from ...execution.shapes import unravel_index
+from ...ir.author_words import VYRE
 from ...ir.diagnostics import spelling_at
 from ...ir.joined_locations import declared_buffer
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
-from ...ir.spelling import VYRE
 from .copies import CopiesInFlight
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
