@@ -14,7 +14,8 @@ from support import Settings, random_program
 from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse, parse_file, print_program
-from vyre_opt.ir.diagnostics import MAX_CANDIDATES, MOST_SHOWN
+from vyre_opt.ir.diagnostics import MOST_SHOWN
+from vyre_opt.ir.suggestions import MAX_CANDIDATES
 from vyre_opt.syntax.parser.parse_loop import MAX_ERRORS
 
 HEAD = """vyre 1
