@@ -25,7 +25,7 @@ HEAD = "import numpy as np\nimport vyre_opt as vyre\nfrom vyre_opt.lang import R
         ("@vyre.program\ndef k(x: f32[4]):\n    pass\n", "the type of x is f32[4]", "write Read[f32[4]]"),
         ("@vyre.program\ndef k(x: np.float32):\n    pass\n", "the type of x is np.float32", "write f32"),
         ("@vyre.program\ndef k(x: np.ndarray):\n    pass\n", "the type of x is np.ndarray", "write x: Read[f32]"),
-        ("@vyre.program\ndef k(x: int):\n    pass\n", "the type of x is int", "write i32"),
+        ("@vyre.program\ndef k(x: int):\n    pass\n", "the type of x is int", "write x: i32"),
         ("@vyre.program\ndef k(*x: f32):\n    pass\n", "no * and ** arguments", "name each argument"),
         ("@vyre.program\ndef k(y: Write[f32]):\n    with open('a'):\n        y[0] = 1.0\n", "a kernel has no with", None),
         ("@vyre.program\ndef k(y: Write[f32]):\n    for i in range(4):\n        try:\n            y[i] = 1.0\n        finally:\n            pass\n",

@@ -187,6 +187,10 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (PIPELINE, "while len(x):\n    double[1](x, y)", "while len(x):", "write for _ in range(3)", "for _ in range(3):\n    double[1](x, y)"),
     (PIPELINE, "t = double[1](x)\ndouble[1](t, y)", "double[1](x)", "write t = vyre.buffer(f32, len(x)), and below it double[1](x, t)", "t = vyre.buffer(f32, len(x))\ndouble[1](x, t)\ndouble[1](t, y)"),
     (PIPELINE, "z = vyre.kernels.softmax(m)", "vyre.kernels.softmax(m)", "write vyre.math.softmax(m, z)", "vyre.math.softmax(m, z)"),
+    (LANES, "j = m.shape[1] - 1\nwhile j > -1 and m[i, j] <= 0.0:\n    j -= 1\ny[i] = f32(j)", "-1", "write j = i32(m.shape[1]) - 1, which",
+     "j = i32(m.shape[1]) - 1\nwhile j > -1 and m[i, j] <= 0.0:\n    j -= 1\ny[i] = f32(j)"),
+    (LANES, "y[i] = vyre.sqrt(b[i])", "vyre.sqrt(b[i])", "write vyre.sqrt(f32(b[i]))", "y[i] = vyre.sqrt(f32(b[i]))"),
+    (LANES, "y[i] = x[i] + f64(0.5)", "x[i] + f64(0.5)", "write f32(0.5)", "y[i] = x[i] + f32(0.5)"),
     (PIPELINE, "double[1](x, out=y)", "double[1](x, out=y)", "it is double(x, y)", "double[1](x, y=y)"),
 ]  # fmt: skip
 
@@ -233,6 +237,8 @@ LITERAL: list[tuple[str, str, str]] = [
     (LANES, "y[i / 2] = x[i]", "y[i // 2] = x[i]"),
     (LANES, "y[i] = x[(i + 2) / 2]", "y[i] = x[(i + 2) // 2]"),
     (LANES, "y[i] = math.sqrt(x[i])", "y[i] = vyre.sqrt(x[i])"),
+    (LANES, "y[i] = np.sqrt(i)", "y[i] = vyre.sqrt(f32(i))"),
+    (LANES, "y[i] = vyre.exp(i)", "y[i] = vyre.exp(f32(i))"),
     (LANES, "atomicAdd(c[i, 0], 1)", "vyre.atomic_add(c, (i, 0), 1)"),
     (LANES, "cuda.atomic.add(w, i, 1)", "vyre.atomic_add(w, i, 1)"),
     (LANES, "acc = [0.0] * 4\nacc[0] = x[i]", "acc = vyre.local(f32, 4)\nacc[0] = x[i]"),
@@ -362,6 +368,15 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.copy_wait()\ny[l + 8] = t[3 - l]", "[1]", "this reads elements of t that other invocations store",
      "l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nvyre.copy_async(t, l, y, l)\nvyre.copy_wait()\nvyre.barrier()\ny[l + 8] = t[3 - l]"),
     ("i = vyre.global_id(0)\ny[i] = f32(b[(i - 1) % len(b)])", "[1]", "help: write (i + len(b) - 1) % len(b)", "i = vyre.global_id(0)\ny[i] = f32(b[(i + len(b) - 1) % len(b)])"),
+    ("l = vyre.local_id(0)\nt = vyre.shared(u32, 4)\nvyre.atomic_add(t, b[l] % 4, 1)\nvyre.barrier()\ny[l] = f32(t[l])", "[1]",
+     "help: below its line write t[vyre.local_id(0)] = 0, then vyre.barrier()",
+     "l = vyre.local_id(0)\nt = vyre.shared(u32, 4)\nt[vyre.local_id(0)] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 4, 1)\nvyre.barrier()\ny[l] = f32(t[l])"),
+    ("l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l])", "[1]",
+     "help: below its line write for k in range(vyre.local_id(0), 9, 4): t[k] = 0, then vyre.barrier()",
+     "l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nfor k in range(vyre.local_id(0), 9, 4):\n    t[k] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l])"),
+    ("for i in range(len(b)):\n    y[i] = f32(b[i])", "[2]", "help: write i = vyre.global_id(0), and if i < len(b): instead of the loop",
+     "i = vyre.global_id(0)\nif i < len(b):\n    y[i] = f32(b[i])"),
+    ("s = 0.0\nfor i in range(len(b)):\n    s += f32(b[i])\n    y[i] = s", "[2]", "write @vyre.program(workgroup=1), and kernel[1](...): a round of the loop needs", "[1]"),
     ("if y[0] != np.nan:\n    y[0] = 1.0", "[1]", "always true: a NaN is equal to nothing", "if y[0] == y[0]:\n    y[0] = 1.0"),
 ]  # fmt: skip
 SILENT = [

@@ -54,6 +54,9 @@ WRONG: dict[str, Callable[[], Any]] = {
         Q[0, 0], Q[0, 0], Q[0, 0]
     ),
     "attention: k is of shape (4, 8), and (2, 4, 8) goes with q": lambda: kernels.attention(Q, Q[0], Q),
+    "k is of shape (2, 8, 4), and (2, 4, 8) goes with q of shape (2, 4, 8): pass k.swapaxes(1, 2)": lambda: (
+        kernels.attention(Q, Q.swapaxes(1, 2), Q)
+    ),
     "attention: v is of shape (2, 4, 7), and (2, 4, 8) goes with q": lambda: kernels.attention(
         Q, Q, Q[..., 1:]
     ),

@@ -146,17 +146,21 @@ def _out_of_bounds(
             _text(op), written, values[dimension].name, below, length, dimension
         )
     whole = [spelling_at(op.loc).extent(written, k if len(shape) > 1 else None) for k in range(len(shape))]
-    better = ""
+    better, spelling = "", spelling_at(op.loc)
     if op.loc is not None and len(dimensions) == 1:
-        loc = op.loc
-        better = spelling_at(loc).bound(
-            loc.source.text, loc.start, loc.end, written, whole, dimensions[0] or 0
-        )
-    if owner is not None and owner.is_on_chip and len(indices) == 1 and not better:
-        help = f"{spelling_at(op.loc).longer(written, str(owner.dtype), indices[0] + covered)}, or {help}"
+        source = op.loc.source.text
+        better = spelling.bound(source, op.loc.start, op.loc.end, written, whole, dimensions[0] or 0)
+    is_wrapped = any(_is_wrapped(index) for index in indices)
+    owners = [index.owner for index in values if isinstance(index.owner, Op)]
+    of_launch = next((each for each in owners if each.name == "global_id"), None)
+    if owner is not None and owner.is_on_chip and of_launch is not None and not better:
+        local = spelling.id("local_id", "xyz".index(of_launch.attrs["axis"]))
+        better = f"{spelling.buffer(written)} is memory of one workgroup: index it with {local}"
+    elif owner is not None and owner.is_on_chip and len(indices) == 1 and not is_wrapped:
+        help = f"{spelling.longer(written, str(owner.dtype), indices[0] + covered)}, or {help}"
     if better:
         help = better
-    elif any(_is_wrapped(index) for index in indices):
+    elif is_wrapped:
         help = f"an unsigned index below 0 wraps: compare it before it is computed, or compute with i32; or {help}"
     elif len(shape) > 1 and dimensions[-1] != len(shape) - 1:  # rows beyond the last
         help += ", or launch as many workgroups as there are"

@@ -17,8 +17,9 @@ __all__ = ["PYTHON", "VYRE", "Spelling"]
 class Spelling:
     """`name`: that of the constant.  `barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
-    caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
-    `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
+    caller, of its name and the flags that say so.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
+    `buffer`: the name of one.  `fill`: what sets all of its elements to 0; `zeroed`: those of
+    workgroup memory, of its name, its length and the invocations of a workgroup.  `loop_as_id`: an element of each invocation instead of a loop, of its text.  `of_two`: an op of the table, a
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
     with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
     text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
@@ -33,11 +34,13 @@ class Spelling:
     extent: Callable[[str, int | None], str]
     grid: Callable[[str, str], str]
     parameter: Callable[[str], str]
-    input: Callable[[str], str]
+    input: Callable[[str, str], str]
     wide_length: Callable[[str], str]
     workgroup_memory: str
     buffer: Callable[[str], str]
     fill: Callable[[str], str]
+    zeroed: Callable[[str, int, int], str]
+    loop_as_id: Callable[[str], str]
     filled: Callable[[str], str]
     of_two: Callable[[str, str, str], str]
     debugger: str
@@ -66,11 +69,17 @@ VYRE = Spelling(
     extent=lambda name, dimension: f"len @{name}" if dimension is None else f"len @{name}, {dimension}",
     grid=lambda program, extents: f"grid({extents})",
     parameter=lambda name: f"{{{name} = N}}",
-    input=lambda name: f"declare @{name} live_in",
+    input=lambda name, flags: f"declare @{name} {flags}",
     wide_length=lambda name: "take `len` as a u64 and run without -O",
     workgroup_memory="a workgroup buffer",
     buffer=lambda name: f"@{name}",
     fill=lambda name: f"fill(@{name}, 0)",
+    zeroed=lambda name, count, lanes: (
+        f"write %l = local_id x, store 0, @{name}[%l] and barrier workgroup at the start"
+        if count == lanes
+        else f"store 0 to every element of @{name} at the start, and write barrier workgroup behind that"
+    ),
+    loop_as_id=lambda loop: "write %i = global_id x instead of the loop, for an element of each invocation",
     filled=lambda name: f"write slice_load<filled> @{name}[...], 0.0, which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
     debugger="run it under vyre-run --debug to stop there",
@@ -114,11 +123,21 @@ PYTHON = Spelling(
     extent=lambda name, dimension: f"len({name})" if dimension is None else f"{name}.shape[{dimension}]",
     grid=lambda program, extents: f"{program}[{extents}](...)",
     parameter=lambda name: f"{name}=N",
-    input=lambda name: "make it an argument",
+    input=lambda name, flags: "make it an argument",
     wide_length=lambda name: f"take u64(len({name})) and run with options(passes=None)",
     workgroup_memory="shared memory: vyre.shared(f32, 256)",
     buffer=lambda name: name,
     fill=lambda name: f"vyre.fill({name}, 0)",
+    zeroed=lambda name, count, lanes: (
+        "below its line write "
+        + (
+            f"for k in range(vyre.local_id(0), {count}, {lanes}): {name}[k]"
+            if count != lanes
+            else f"{name}[vyre.local_id(0)]"
+        )
+        + " = 0, then vyre.barrier(): shared memory begins with anything, and is one for all rounds of a loop"
+    ),
+    loop_as_id=python_lines.loop_as_id,
     filled=lambda name: f"read {name}.filled(0)[...], which is 0 beyond the edge",
     of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
     debugger="call vyre.debug(kernel)[grid](...) to stop there",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
+from .loops import bounds
 from .ops import AXES
 from .program import Op, Program
 from .racing_stores import racing_launches
@@ -55,6 +56,16 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     spelling = spelling_at(program.loc)
     message = f"all {extent} {kind} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
+    loops = (
+        op
+        for op in ops
+        if op.name == "for" and getattr(getattr(bounds(op)[1], "owner", None), "name", "") == "len"
+    )
+    loop = next(loops, None)
+    if loop is not None and loop.loc is not None and 0 in same_groups and 0 in same_lanes:
+        help = f"write {spelling.lanes(1)}, and {spelling.grid(program.name, '1')}: a round of the loop needs the one before it"
+        if not loop.results:
+            help = spelling.loop_as_id(loop.loc.source.text[loop.loc.start : loop.loc.end]) or help
     if zero is not None:
         name, other = zero
         help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"

@@ -217,7 +217,7 @@ def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
         moved = read.writer.loc
         help = f"move line {moved.line}, {_line(moved)}, before it: stages run in the order in which they are written; or {help}"
     if buffer.live_out or buffer.access is AccessMode.WRITE:
-        help += f", or {spelling.input(buffer.name)} if the caller passes what it holds"
+        help += f", or {spelling.input(buffer.name, 'live_in')} if the caller passes what it holds"
     where = loc.find(f"@{buffer.name}") if loc is not None else None
     warning = Diagnostic("warning", message, where, help=help)
     if read.writer is None:

@@ -50,7 +50,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         # of others the verifier knows whether they may be read
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
-        diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
+        diagnostics += [_unwritten(op, item, name) for name, op in reads.items() if name in fresh]
         diagnostics += (*racing_stores(item), *unordered_accesses(item), *_too_much_memory(item))
 
 
@@ -176,16 +176,24 @@ class _Bodies:
                 return
 
 
-def _unwritten(op: Op, buffer: Buffer) -> Diagnostic:
-    spelling = spelling_at(op.loc)
+_SUMS = ("atomic_add", "atomic_or", "atomic_xor")
+"""Atomics that begin with 0."""
+
+
+def _unwritten(op: Op, program: Program, name: str) -> Diagnostic:
+    spelling, buffer = spelling_at(op.loc), program.buffers[name]
     shown = spelling.buffer(buffer.name)
     message = f"{op.name} of {shown}, which nothing has written before it: it may hold anything"
     help = "store to every element before it is read"
+    if op.name in _SUMS and buffer.is_on_chip and buffer.dimensions == 1 and program.workgroup[1:] == (1, 1):
+        help = spelling.zeroed(buffer.name, buffer.count or 0, program.lanes)
+    # what is changed in place is given back, too
+    flags = "live_in" if buffer.live_out or name not in buffer_uses(program).written else "live_in live_out"
     if not buffer.is_on_chip:
-        help += f", or {spelling.input(buffer.name)} if the caller's contents are meant"
+        help += f", or {spelling.input(buffer.name, flags)} if the caller's contents are meant"
     warning = Diagnostic("warning", message, op.loc, help=help)
     if not buffer.is_on_chip:
-        warning.add_fix(with_flag(buffer, "live_in"))
+        warning.add_fix(with_flag(buffer, flags))
     return warning.note(f"{shown} is declared here", buffer.loc)
 
 

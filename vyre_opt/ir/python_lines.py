@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-__all__ = ["bound", "guard", "index_parts", "lengthened", "stored_apart", "target_text", "update"]
+__all__ = [
+    "bound",
+    "guard",
+    "index_parts",
+    "lengthened",
+    "loop_as_id",
+    "stored_apart",
+    "target_text",
+    "update",
+]
 
 
 def index_parts(index: ast.expr) -> list[ast.expr]:
@@ -77,9 +86,22 @@ def update(op: str, source: str) -> str:
     return f"vyre.{op}({array}, {index}, {text})"
 
 
-def lengthened(made: str, launch: str) -> str:
-    """`vyre.buffer(f32, len(x))` for memory made by `vyre.buffer(f32, 8)` and a launch `kernel[vyre.ceil_div(len(x), 64)](x, y)`; "" where the
-    text does not show how far the launch goes."""
+def loop_as_id(loop: str) -> str:
+    """`write i = vyre.global_id(0), and if i < len(x): instead of the loop` for the text `for i in range(len(x)):`; "" for another loop."""
+    try:
+        (node,) = ast.parse(f"{loop.partition(chr(10))[0]} pass").body
+    except (SyntaxError, ValueError):
+        return ""
+    if not (isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and len(node.iter.args) == 1):
+        return ""
+    name, count = ast.unparse(node.target), ast.unparse(node.iter.args[0])
+    return f"write {name} = vyre.global_id(0), and if {name} < {count}: instead of the loop, for an element of each invocation"
+
+
+def lengthened(made: str, launch: str, counts_workgroups: bool) -> str:
+    """`vyre.buffer(f32, len(x))` for memory made by `vyre.buffer(f32, 8)` and a launch `kernel[vyre.ceil_div(len(x), 64)](x, y)`; where the
+    access that is out of bounds counts workgroups, `vyre.buffer(f32, vyre.ceil_div(len(x), 64))`; "" where the text does not show how far
+    the launch goes."""
     try:
         memory, call = (ast.parse(text, mode="eval").body for text in (made, launch))
     except (SyntaxError, ValueError):
@@ -90,16 +112,28 @@ def lengthened(made: str, launch: str) -> str:
         return ""
     count, grid = ast.unparse(call.func.slice), call.func.slice
     if isinstance(grid, ast.Call) and ast.unparse(grid.func) == "vyre.ceil_div" and len(grid.args) == 2:
-        count = ast.unparse(grid.args[0])
+        count = count if counts_workgroups else ast.unparse(grid.args[0])
     elif isinstance(grid, ast.BinOp) and isinstance(grid.op, ast.FloorDiv):
-        count = ast.unparse(grid.left)
-    elif not (count.startswith("len(") or ".shape[" in count):
+        count = count if counts_workgroups else ast.unparse(grid.left)
+    elif isinstance(grid, ast.Tuple) or not (
+        counts_workgroups or count.startswith("len(") or ".shape[" in count
+    ):
         return ""
     if len(memory.args) != 2 or memory.keywords:
         return ""
     sizes = 1 if ast.unparse(memory.func).endswith("buffer") else 0
     memory.args[sizes] = ast.parse(count, mode="eval").body
     return ast.unparse(memory)
+
+
+def counts_workgroups(text: str, start: int, end: int) -> bool:
+    """Whether the statement at a place of a file has an index that is vyre.workgroup_id(0), or a name of that: `part[w] = s`."""
+    around = _around(text, start, end)
+    target = _target(text[start:end])
+    if target is None or not around:
+        return False
+    index = target.slice
+    return _is_call(_assigned(around).get(getattr(index, "id", ""), index), "workgroup_id")
 
 
 MOST_PARSED = 200_000
@@ -110,15 +144,10 @@ def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], 
     """Say what is wrong with the bound that an index out of bounds has, and the line as it should be; "" where that is not seen.
 
     for j in range(x.shape[0]): ... x[i, j]          if i < x.shape[1]: ... x[i, j]          x[len(x) - i]          x.vec(4)[i]
+    x[min(i + 1, len(x))]                            t[vyre.global_id(0)] of shared memory   t[l + 1] of shared memory without a margin
     """
-    try:
-        tree = ast.parse(text) if len(text) <= MOST_PARSED else None
-    except (SyntaxError, ValueError):
-        tree = None
-    if tree is None:
-        return ""
-    around = _around(tree, _place(text, start), _place(text, end))
-    access = next((node for node in ast.walk(around[-1]) if _is_of(node, buffer)), None)
+    around = _around(text, start, end)
+    access = next((node for node in ast.walk(around[-1]) if _is_of(node, buffer)), None) if around else None
     if not isinstance(access, ast.Subscript):
         return ""
     parts = index_parts(access.slice)
@@ -136,8 +165,25 @@ def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], 
             f"an index of {base} counts vectors of {lanes} elements: write {base}[{before}{_operand(index)} // {lanes}] for the one at element {index}, "
             f"or if {index} < {length} // {lanes}: before it"
         )
+    values = _assigned(around)
+    memory = values.get(buffer)
+    if isinstance(memory, ast.Call) and _is_call(memory, "shared") and len(parts) == 1:
+        of_workgroup = _of_workgroup(parts[0], buffer, values) or _with_margin(around, buffer, memory, values)
+        if of_workgroup:
+            return of_workgroup
+    whole = ast.unparse(ast.parse(length, mode="eval"))
+    clamps = [
+        (call.args, number)
+        for call in ast.walk(parts[dimension])
+        if isinstance(call, ast.Call) and _is_call(call, "min")
+        for number, each in enumerate(call.args)
+        if ast.unparse(each) == whole
+    ]
     if index.startswith(f"{length} - ") and not index.startswith(f"{length} - 1"):
         parts[dimension] = ast.parse(index.replace(f"{length} - ", f"{length} - 1 - ", 1), mode="eval").body
+    for arguments, number in clamps:
+        arguments[number] = ast.parse(f"{length} - 1", mode="eval").body
+    if ast.unparse(parts[dimension]) != index:
         return f"the last element is at {length} - 1: write {buffer}[{', '.join(map(ast.unparse, parts))}]"
     own = {ast.unparse(part): lengths[number] for number, part in enumerate(parts) if number < len(lengths)}
     for node in reversed(around):
@@ -182,18 +228,125 @@ def _place(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, len(text[line:offset].encode())
 
 
-def _around(tree: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> list[ast.AST]:
-    """The nodes around a place, from the outermost in."""
-    around = [tree]
-    while True:
+def _around(text: str, start: int, end: int) -> list[ast.AST]:
+    """The nodes around a place of a file, from the outermost in; none of a file that is no Python."""
+    try:
+        around: list[ast.AST] = [ast.parse(text)] if len(text) <= MOST_PARSED else []
+    except (SyntaxError, ValueError):
+        around = []
+    first, last = _place(text, start), _place(text, end)
+    while around:
         for child in ast.iter_child_nodes(around[-1]):
-            first = getattr(child, "lineno", None), getattr(child, "col_offset", None)
-            last = getattr(child, "end_lineno", None), getattr(child, "end_col_offset", None)
-            if None not in first and first <= start and end <= last:
+            begin = getattr(child, "lineno", None), getattr(child, "col_offset", None)
+            behind = getattr(child, "end_lineno", None), getattr(child, "end_col_offset", None)
+            if None not in begin and begin <= first and last <= behind:
                 around.append(child)
                 break
         else:
-            return around
+            break
+    return around
+
+
+def _function(around: Sequence[ast.AST]) -> ast.AST:
+    """The innermost function around a place."""
+    return next(node for node in reversed(around) if isinstance(node, (ast.FunctionDef, ast.Module)))
+
+
+def _assigned(around: Sequence[ast.AST]) -> dict[str, ast.expr]:
+    """Values of the names that the function around a place assigns once."""
+    found: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(_function(around)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, []).append(None)
+    for node in ast.walk(_function(around)):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = [*zip(target.elts, value.elts, strict=False)]
+            for name, each in pairs:
+                if isinstance(name, ast.Name):
+                    found[name.id][0] = each
+    return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
+
+
+def _is_call(node: ast.AST, name: str) -> bool:
+    """Whether an expression is a call of a function of this name: `vyre.shared(f32, 64)`."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name
+
+
+def _of_workgroup(index: ast.expr, buffer: str, values: Mapping[str, ast.expr]) -> str:
+    """`t[vyre.local_id(0) + 1]` for shared memory at `t[i + 1]` where i is vyre.global_id(0); "" for another index."""
+
+    class Local(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST:
+            call = values.get(node.id, node) if isinstance(node, ast.Name) else node
+            if not _is_call(call, "global_id"):
+                return self.generic_visit(node)
+            local = ast.unparse(call).replace("global_id", "local_id")
+            names = (name for name, value in values.items() if ast.unparse(value) == local)
+            return ast.parse(next(names, local), mode="eval").body
+
+    was, right = ast.unparse(index), ast.unparse(Local().visit(ast.parse(ast.unparse(index), mode="eval")))
+    if was == right:
+        return ""
+    return (
+        f"{buffer} is memory of one workgroup, and {was} counts in the whole launch: write {buffer}[{right}]"
+    )
+
+
+def _with_margin(
+    around: Sequence[ast.AST], buffer: str, memory: ast.Call, values: Mapping[str, ast.expr]
+) -> str:
+    """The lines of a stencil in shared memory, whose accesses are at `l - a` to `l + b`, with a margin of so many elements; "" for others."""
+    nodes = [*ast.walk(_function(around))]
+    accesses = [node for node in nodes if isinstance(node, ast.Subscript) and _is_of(node, buffer)]
+    stores = [access for access in accesses if not isinstance(access.ctx, ast.Load)]
+    store = next((node for node in nodes if isinstance(node, ast.Assign) and node.targets == stores), None)
+    found = {ast.unparse(access): _offset(access.slice, values) for access in [*stores, *accesses]}
+    offsets = {text: offset for text, offset in found.items() if offset is not None}
+    if store is None or len(offsets) < len(found) or len(memory.args) != 2:
+        return ""
+    place, value = stores[0].slice, store.value
+    if offsets[ast.unparse(stores[0])] != 0 or not isinstance(value, ast.Subscript):
+        return ""
+    below, above = -min(offsets.values()), max(offsets.values())
+    count = memory.args[1]
+    if below + above == 0 or not isinstance(count, ast.Constant) or not isinstance(count.value, int):
+        return ""
+    here, i, x = ast.unparse(place), ast.unparse(value.slice), ast.unparse(value.value)
+
+    def at(base: str, offset: int) -> str:
+        return f"{base} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else base
+
+    size = ast.unparse(memory.func), ast.unparse(memory.args[0]), count.value + below + above
+    lines = [
+        f"{buffer} = {size[0]}({size[1]}, {size[2]})",
+        f"{buffer}[{at(here, below)}] = {x}[{i}]",
+        f"if {here} < {below} and {i} >= {below}: {buffer}[{here}] = {x}[{at(i, -below)}]" * (below > 0),
+        f"if {here} >= {count.value - above} and {at(i, above)} < len({x}): {buffer}[{at(here, below + above)}] = {x}[{at(i, above)}]"
+        * (above > 0),
+    ]
+    reads = {ast.unparse(access) for access in accesses if access is not stores[0]}
+    moved = [
+        (text, at(here, offsets[text] + below)) for text in sorted(reads, key=lambda text: offsets[text])
+    ]
+    shifted = ", ".join(f"{buffer}[{index}] for {text}" for text, index in moved)
+    return (
+        f"{buffer} has no elements beyond the workgroup's: write {', then '.join(filter(None, lines))}"
+        + f", and read {shifted}" * (below > 0)
+    )
+
+
+def _offset(index: ast.expr, values: Mapping[str, ast.expr]) -> int | None:
+    """1 for `l + 1` where l is vyre.local_id(0); None for another index."""
+    if isinstance(index, ast.Name) and index.id in values:
+        return _offset(values[index.id], {}) if _is_call(values[index.id], "local_id") else None
+    if isinstance(index, ast.BinOp) and isinstance(index.op, (ast.Add, ast.Sub)):
+        base, by = _offset(index.left, values), getattr(index.right, "value", None)
+        by = -by if isinstance(by, int) and isinstance(index.op, ast.Sub) else by
+        return by if base == 0 and isinstance(by, int) else None
+    return 0 if _is_call(index, "local_id") else None
 
 
 def _is_of(node: ast.AST, buffer: str) -> bool:

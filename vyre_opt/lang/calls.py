@@ -27,7 +27,7 @@ from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
 from .printing import debug_print, python_print
 from .python_source import Unsupported
-from .remedies import lanes_of, product_text, rank_of
+from .remedies import as_floats, lanes_of, product_text, rank_of
 from .scalars import scalar_type
 
 if TYPE_CHECKING:
@@ -760,6 +760,10 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
         )
     if keywords:
         return help
+    op = re.match(r"vyre\.(\w+)", form)
+    if op is not None and op[1] in OPS and OPS[op[1]].types == "float":
+        floats = as_floats(t, node.args)
+        written = [floats.get(each, text) for each, text in zip(node.args, written, strict=True)]
     pattern = r"(?<![\w.\"'])[abcpij](?![\w(\"'])"
     letters = [*dict.fromkeys(re.findall(pattern, form))]  # in the order of the arguments
     if re.fullmatch(r"vyre\.\w+", form):

@@ -36,7 +36,16 @@ from .integer_division import float_floor_div, float_remainder, floor_div, floor
 from .intrinsics import INTRINSICS, Intrinsic
 from .named_tuples import field_of
 from .python_source import FunctionSource, Unsupported
-from .remedies import corrected, is_of_lanes, refuse_ellipsis, statement_of, widened, with_indices
+from .remedies import (
+    as_floats,
+    as_signed,
+    corrected,
+    is_of_lanes,
+    refuse_ellipsis,
+    statement_of,
+    widened,
+    with_indices,
+)
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
@@ -228,9 +237,12 @@ class Expressions:
         divisor = node.right if isinstance(node, ast.BinOp) else None
         if divisor is None or isinstance(divisor, ast.Constant):
             return {}
-        is_cast = isinstance(divisor, ast.Call) and len(divisor.args) == 1
-        inner = divisor.args[0] if is_cast and self._is_type(divisor.func) else divisor  # type: ignore[attr-defined]
-        return {divisor: f"{wide}({self.source.text(inner)})"}
+        return {divisor: f"{wide}({self.source.text(self._unconverted(divisor))})"}
+
+    def _unconverted(self, node: ast.expr) -> ast.expr:
+        """Operand of a conversion, `s` for `f32(s)`; any other expression itself."""
+        is_call = isinstance(node, ast.Call) and len(node.args) == 1
+        return node.args[0] if is_call and self._is_type(node.func) else node  # type: ignore[attr-defined]
 
     def _is_type(self, node: ast.expr) -> bool:
         try:
@@ -267,8 +279,16 @@ class Expressions:
         help = None
         if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
             # what is added to a name or an element changes its type, and not they
+            names = self._type_name(a.element), self._type_name(b.element)
             to_first = (a.element.is_float and not b.element.is_float) or isinstance(node, ast.AugAssign)
-            help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
+            if (
+                a.element.is_float is b.element.is_float and not to_first
+            ):  # a constant, or what is not of the generic type
+                is_constant = [isinstance(self._unconverted(each), ast.Constant) for each in (a_node, b_node)]
+                of_generic = [name != str(each.element) for name, each in zip(names, (a, b), strict=True)]
+                to_first = (is_constant[1], of_generic[0]) > (is_constant[0], of_generic[1])
+            converted = self.source.text(self._unconverted(b_node if to_first else a_node))
+            help = f"write {names[not to_first]}({converted})"
             if a.element.is_bool is not b.element.is_bool:
                 flag, number = texts if a.element.is_bool else texts[::-1]
                 is_bits = isinstance(node, ast.BinOp) and isinstance(
@@ -285,6 +305,13 @@ class Expressions:
         elif isinstance(a, OpenType) and a.is_float:
             help = f"write f32({texts[1]})"
         return Unsupported(node, f"{texts[0]} is {a} and {texts[1]} is {b}; types do not mix", help)
+
+    def _type_name(self, dtype: DataType) -> str:
+        """Name of a type in a message: of a type variable that is bound to it, or its own."""
+        source = self.source
+        variables = [var for var, bound in source.types.items() if scalar_type(bound) is dtype]
+        names = (name for name in sorted(source.identifiers) if source.names.get(name) in variables)
+        return next(names, str(dtype))
 
     def unbound(self, node: ast.expr, binding: Unbound) -> Unsupported:
         error = Unsupported(node, binding.reason, binding.help)
@@ -469,6 +496,15 @@ class Expressions:
         for number, (operand, at) in enumerate(zip(bindings, nodes, strict=True)):
             try:
                 values.append(leader if number == index else self.like(leader, operand, at))
+            except Unsupported as error:
+                dtype = known(type_of(leader))
+                is_below = (
+                    isinstance(operand, Static) and isinstance(operand.value, int) and operand.value < 0
+                )
+                if is_below and isinstance(dtype, DataType) and dtype.element.kind == "uint":
+                    signed = as_signed(self.source, nodes[index], str(dtype.element).replace("u", "i"))
+                    error.help = f"write {signed}, which may be below 0" if signed else error.help
+                raise
             except TypeMismatch as mismatch:
                 leader_type = known(type_of(leader))
                 other = next((m for m in mismatch.types if known(m) is not leader_type), leader_type)
@@ -499,7 +535,11 @@ class Expressions:
             takes = {"int": "integers", "float": "floats", "num": "numbers", "bits": "integers and bools"}[
                 row.types
             ]
-            help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
+            help = None
+            if row.types == "float" and dtype.is_int:
+                changes = as_floats(self, node.args) if isinstance(node, ast.Call) else {}
+                written = corrected(self.source, changes, within=node) if changes else ""
+                help = f"write {written}" if written else "convert it: f32(...)"
             if row.types != "bits" and dtype.element.is_bool:
                 help = "convert it: u32(...) is 1 where it holds"
             if row.types in ("int", "bits") and dtype.element.is_float:

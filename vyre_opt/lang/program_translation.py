@@ -137,10 +137,11 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
                 source.source.text[error.loc.start : error.loc.end].partition("(")[0],
                 source.text(node.test),
             )
-            error.help = _chosen_before(source, error, test)
+            chosen = _chosen_before(source, error, test)
             error.help = (
-                error.help
-                or f"end the if before {what}, and write if {test}: again behind it, for what follows"
+                f"before the if write {chosen}"
+                if chosen
+                else f"end the if before {what}, and write if {test}: again behind it, for what follows"
             )
             return
         returns = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Return)]
@@ -148,8 +149,11 @@ def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:
             held = source.opposite(node.test) or f"not ({source.text(node.test)})"
             error.notes[0] = ("invocations that return here never get to it", source.location(returns[0]))
             what = source.source.text[error.loc.start : error.loc.end].partition("(")[0]
+            chosen = _chosen_before(source, error, held)
             error.help = (
-                f"do not return before {what}: write if {held}: around what stands before and after it"
+                f"leave the if with the return out, write {chosen}"
+                if chosen
+                else f"do not return before {what}: write if {held}: around what stands before and after it"
             )
 
 
@@ -177,7 +181,7 @@ def _chosen_before(source: FunctionSource, error: Diagnostic, test: str) -> str 
     if isinstance(statement, ast.Assign):
         written = corrected(source, {call.args[0]: free})
     chosen = f"{free} = {value} if {test} else {_NEUTRAL.get(combine, '0')}"
-    return f"before the if write {chosen}, and below that {written}"
+    return f"{chosen}, and below that {written}"
 
 
 _LANE_IDS = ("local_id", "global_id", "lane_id", "subgroup_id")
@@ -335,6 +339,30 @@ def _type_for(t: Statements, argument: ast.arg) -> str:
     return f"write {name}: f32 for a number, {name}: Read[f32] for an array that is read"
 
 
+_UNSIGNED = re.compile(r"\b(len|\w+_id|num_workgroups|workgroup_size)\(|\.shape\b")
+
+
+def _meets_lengths(t: Statements, name: str) -> bool:
+    """Whether a function compares or combines an argument with a length or an id, which are u32."""
+    source = t.source
+    lengths = {
+        name
+        for name, values in source.assignments.items()
+        for each in values
+        if _UNSIGNED.search(source.text(each.value))
+    }
+    for node in ast.walk(source.tree):
+        operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        operands = [node.left, node.right] if isinstance(node, ast.BinOp) else operands
+        if any(isinstance(each, ast.Name) and each.id == name for each in operands):
+            others = [inner for each in operands for inner in ast.walk(each)]
+            if any(isinstance(each, ast.Name) and each.id in lengths for each in others) or _UNSIGNED.search(
+                source.text(node)
+            ):
+                return True
+    return False
+
+
 def _annotation(t: Statements, argument: ast.arg) -> Any:
     if argument.annotation is None:
         help = _type_for(t, argument)
@@ -391,7 +419,8 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         elif annotation is complex:
             help = f"a kernel has no complex numbers: take two, {name}_re: f32 and {name}_im: f32"
         elif any(annotation is each for each in (int, float)):
-            help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
+            whole = "u32" if _meets_lengths(t, name) else "i32"
+            help = f"write {name}: {whole if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
             kind = re.search(r"\b(ReadWrite|Read|Write)\[", _type_for(t, argument))
             help = f"write {kind[1] if kind else 'Read'}[{shown}]"

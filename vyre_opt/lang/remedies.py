@@ -15,7 +15,9 @@ from .inference import known
 from .python_source import FunctionSource, Unsupported
 
 __all__ = [
+    "as_floats",
     "as_loop",
+    "as_signed",
     "is_of_lanes",
     "corrected",
     "free_name",
@@ -173,9 +175,31 @@ def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None
     return corrected(source, {each: f"{wide}({source.text(each)})" for each in terms}, within=node)
 
 
+def as_floats(t: Any, arguments: Sequence[ast.expr]) -> dict[ast.AST, str]:
+    """The arguments that are integers, as floats: `f32(x[i])`."""
+    types = {each: _type_in(t, each) for each in arguments if not isinstance(each, ast.Constant)}
+    return {
+        each: f"f32({t.source.text(each)})"
+        for each, dtype in types.items()
+        if dtype is not None and dtype.element.is_int
+    }
+
+
+def as_signed(source: FunctionSource, node: ast.expr, dtype: str) -> str | None:
+    """A sum of lengths in a signed type, `i32(len(x)) - 1`; of a name, the line that begins it: `j = i32(len(x)) - 1`.  None for others."""
+    begin = source.assignments.get(node.id, []) if isinstance(node, ast.Name) else []
+    value = begin[0].value if begin else node
+    changes: dict[ast.AST, str] = {
+        each: f"{dtype}({source.text(each)})" for each in _terms(value) if not isinstance(each, ast.Constant)
+    }
+    if isinstance(value, ast.Name) or not changes:
+        return None
+    return corrected(source, changes, within=begin[0] if begin else node)
+
+
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
     """The operands of a sum or a product, and of those in it."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         yield from _terms(node.left)
         yield from _terms(node.right)
     else:
@@ -204,14 +228,20 @@ def place_of(t: Any, view: BufferView, node: ast.expr) -> str:
 
 def lanes_of(t: Any, node: ast.expr) -> list[str]:
     """Texts of the lanes of a short vector; none for another expression."""
+    dtype = _type_in(t, node)
+    count = dtype.lanes if dtype is not None and dtype.is_vec and isinstance(node, ast.Name) else 0
+    return [f"{t.source.text(node)}[{lane}]" for lane in range(count)] if count <= 16 else []
+
+
+def _type_in(t: Any, node: ast.expr) -> DataType | None:
+    """Type of an expression; None where it has an error or is still open."""
     try:
         with t.emitter.aside():
             binding = t.expression(node)
     except Unsupported:
-        return []
+        return None
     dtype = known(type_of(binding)) if isinstance(binding, Value) else None
-    count = dtype.lanes if isinstance(dtype, DataType) and dtype.is_vec and isinstance(node, ast.Name) else 0
-    return [f"{t.source.text(node)}[{lane}]" for lane in range(count)] if count <= 16 else []
+    return dtype if isinstance(dtype, DataType) else None
 
 
 def product_text(t: Any, factors: Sequence[ast.expr]) -> str | None:

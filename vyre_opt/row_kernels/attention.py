@@ -108,7 +108,8 @@ def attention(
     shape, size = tuple(call.first.shape), call.columns
     if len(shape) < 2:
         raise BadInputs(f"attention: q is of shape {shape}, and has the axes (..., queries, size)")
-    keys = tuple(call.operands["k"].shape)[-2:-1]
+    rows = [tuple(call.operands[name].shape) for name in ("k", "v")]
+    keys = next((each for each in rows if each[-1:] == (size,)), rows[0])[-2:-1]
     for name in ("k", "v"):
         call.need(name, (*shape[:-2], *keys, size))
     if not 1 <= size <= MOST_SIZE:

@@ -57,10 +57,14 @@ class RowsCall:
     def need(self, name: str, shape: Sequence[int], of_kind: bool = True) -> None:
         """Raise BadInputs for an array of another shape or type than what goes with the rows."""
         operand = self.operands[name]
-        if tuple(operand.shape) != tuple(shape):
+        own, wanted = list(operand.shape), list(shape)
+        if own != wanted:
+            axes = [axis for axis, (has, want) in enumerate(zip(own, wanted, strict=False)) if has != want]
+            swapped = [own[axis] for axis in axes[::-1]] == [wanted[axis] for axis in axes] and len(axes) == 2
+            help = f": pass {name}.swapaxes({', '.join(map(str, axes))})"
             raise BadInputs(
-                f"{self.name}: {name} is of shape {tuple(operand.shape)}, and {tuple(shape)} goes with "
-                f"{self.rows_name} of shape {tuple(self.first.shape)}"
+                f"{self.name}: {name} is of shape {tuple(own)}, and {tuple(wanted)} goes with "
+                f"{self.rows_name} of shape {tuple(self.first.shape)}{help if swapped and len(own) == len(wanted) else ''}"
             )
         if of_kind and operand.kind != self.first.kind:
             raise BadInputs(

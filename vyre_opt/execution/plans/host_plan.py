@@ -156,7 +156,7 @@ class _HostRun:
             f"{self.plan.title}: host_read of @{buffer.name}, {_place(buffer, at)}, "
             f"which nothing has written{in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
         )
-        input = spelling_at(read.stage.loc).input(buffer.name)
+        input = spelling_at(read.stage.loc).input(buffer.name, "live_in")
         help = f"write every element before the host reads the buffer, or {input}"
         diagnostic = Diagnostic("error", message, read.stage.loc, help=help)
         raise ProgramError("uninitialised", diagnostic.note(f"@{buffer.name} is declared here", buffer.loc))

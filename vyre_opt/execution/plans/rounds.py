@@ -6,7 +6,7 @@ from ...ir.declarations import Buffer
 from ...ir.diagnostics import written_name
 from ...ir.joined_locations import MemberLocation, launch_at
 from ...ir.pipeline import Launch
-from ...ir.python_lines import lengthened
+from ...ir.python_lines import counts_workgroups, lengthened
 from ..dispatcher import ProgramError
 from .steps import LaunchStep, PipelinePlan
 
@@ -52,11 +52,10 @@ def _tell_of_memory(fault: ProgramError, launch: Launch, buffer: Buffer) -> None
     if buffer.live_in or buffer.live_out or buffer.loc is None or launch.loc is None:
         return
     texts = [loc.source.text[loc.start : loc.end] for loc in (buffer.loc, launch.loc)]
-    longer = lengthened(*texts) if buffer.dimensions == 1 else ""
+    loc = fault.diagnostic.loc
+    by_workgroup = loc is not None and counts_workgroups(loc.source.text, loc.start, loc.end)
+    longer = lengthened(*texts, by_workgroup) if buffer.dimensions == 1 else ""
     if not longer:
         return
     fault.diagnostic.note(f"{buffer.name} is made here, with {buffer.count} elements", buffer.loc)
-    others = fault.diagnostic.help or ""
     fault.diagnostic.help = f"write {buffer.name} = {longer}, which is as long as the launch"
-    if others.startswith("guard"):
-        fault.diagnostic.help += f", or {others}"

@@ -249,7 +249,7 @@ class Machine:
         if buffer.binding is not None and not (
             buffer.live_in and spelling is VYRE
         ):  # where it is declared so
-            help += f", or {spelling.input(name)} if the caller's contents are meant"
+            help += f", or {spelling.input(name, 'live_in')} if the caller's contents are meant"
         return self.fault(
             "uninitialised",
             op,
