@@ -17,7 +17,9 @@ from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
 from ..op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
+from .foreign_expressions import SIGN, written_out
 from .foreign_grids import with_functions
+from .rewritten_lines import fresh
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
 
@@ -107,21 +109,13 @@ def _is_ours(first: re.Match[str], statement: Statement) -> bool:
     word, behind = first["word"], statement.line[first.end("word") :].lstrip()
     if statement.context == "op":
         is_type = word in DataType.all_names() or lookup(word, ("type",)) is not None
-        is_cast = is_type and re.match(r"\(\s*%?\w+\s*\)", behind) is not None
+        is_cast = is_type and re.match(r"\(\s*%?\w[^,]*\)", behind) is not None
         is_assigned = not first[0].startswith("%") and re.match(r"=(?!=)", behind) is not None
         return word in OPS or word in ("buffer", "else", "do") or is_cast or is_assigned
     return statement.context == "stage" and word in ("launch", "fill", "host_read", "repeat", "buffer")
 
 
 # --- constructs -------------------------------------------------------------------------------
-
-_INFIX = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr", ">>>": "shr", "&": "and",
-    "|": "or", "^": "xor", "&&": "and", "||": "or", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
-    ">=": "ge", "and": "and", "or": "or", "===": "eq",
-}  # fmt: skip
-_COMPARISONS = frozenset(name for name, row in OPS.items() if row.format == "compare")
-_PREFIX = {"-": "neg", "!": "not", "~": "not", "not": "not"}
 
 _NAMED = r"[%@]?[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?|%[\w.$]+|\d[\w.]*"
 _OPERATION = re.compile(
@@ -180,8 +174,41 @@ def _closing(line: str, opening: int) -> int:
     return len(line)
 
 
+_WHOLE = re.compile(
+    r"\s*(?:(?P<result>%[\w.$]+)|[%@]?(?P<stored>[A-Za-z_]\w*)\s*\[(?P<i>[^\]]*)\])\s*=(?!=)\s*(?P<text>.*?)\s*(?::\s*[\w<> ]+)?;?\s*$",
+    re.ASCII,
+)
+_CONDITION = re.compile(r"\s*(?P<word>if|while)\b\s*(?P<text>[^{]*?)\s*\{", re.ASCII)
+_OP_WORD = re.compile(r"(?P<name>[a-z_]\w*)(?:<[^>]*>)?\s+(?=[-+%@\d])", re.ASCII)
+
+
+def _expression(statement: Statement) -> Advice | None:
+    """An expression with operators that is assigned, stored or a condition: `%r = %a * %v + 1.0`, `y[i] = -v`, `if i < n {`."""
+    match = _WHOLE.match(statement.line) or _CONDITION.match(statement.line)
+    if match is None or ((op := _OP_WORD.match(match["text"])) and op["name"] in OPS):
+        return None
+    parts = match.groupdict()
+    lines = _lines_of(statement, match["text"], parts.get("result") or "")
+    sign = SIGN.search(statement.line, *match.span("text"))
+    if lines is None or sign is None or (parts.get("stored") and parts["stored"] not in statement.buffers):
+        return None
+    target = lines[-1].partition(" = ")[0]
+    if parts.get("stored"):
+        index = match["i"] if re.fullmatch(r"%[\w.$]+", match["i"]) else f"%{match['i']}"
+        lines.append(
+            f"store {target}, @{match['stored']}[{index}] : {statement.buffers[match['stored']].dtype}"
+        )
+    elif parts.get("word") == "if":
+        lines.append(f"if {target} {{")
+    elif parts.get("word") == "while":
+        lines = [f"while {{ {'  '.join(lines)}  condition {target} }} do {{"]
+    return statement.at(
+        *sign.span(), f"{sign[0]} is no operator here; ops have names", f"write {', then '.join(lines)}"
+    )
+
+
 def _operation(statement: Statement) -> Advice | None:
-    """An operator between two operands, at or behind the token that does not fit."""
+    """An operator between two operands, at or behind the token that does not fit, in an operand or an index of an op."""
     if in_grid := _grid_operation(statement):
         return in_grid
     for match in _OPERATION.finditer(statement.line):
@@ -195,27 +222,42 @@ def _operation(statement: Statement) -> Advice | None:
 
 
 def _as_op(statement: Statement, operation: re.Match[str]) -> str:
-    """The op of an operation, after the constants that are not in place, and before the `if` or `while` that it is in."""
-    name, result = _INFIX[operation["at"]], _RESULT.match(statement.line)
-    target = result["name"] if result else "%p" if name in _COMPARISONS else "%r"
-    operands = [_as_value(operation[side]) for side in ("a", "b")]
-    dtype = statement.type_of(*operands)
-    lines: list[str] = []
-    uses: list[str] = []
-    for operand in operands:
-        if not operand.startswith("%") and statement.version > 1:
-            operand = _literal(operand, dtype)
-        elif not operand.startswith("%"):
-            constant = f"%c{len(lines) or ''}"
-            lines.append(f"{constant} = const {_literal(operand, dtype)} : {dtype}")
-            operand = constant
-        uses.append(operand)
-    lines.append(f"{target} = {name} {', '.join(uses)} : {dtype}")
-    if not result and re.match(r"\s*while\b", statement.line):
-        return f"while {{ {'  '.join(lines)}  condition {target} }} do {{"
-    if not result and re.match(r"\s*if\b", statement.line):
-        lines.append(f"if {target} {{")
-    return ", then ".join(lines)
+    """The lines of an operation that is an operand, and the line with their result for it."""
+    line = statement.line
+    start, end = _operand_around(line, *operation.span("at"))
+    result, op = _RESULT.match(line), _OP_WORD.search(line)
+    is_alone = op is not None and start == op.end() and not line[end:].lstrip().startswith(",")
+    row = OPS.get(op["name"]) if op is not None else None
+    if is_alone and row is not None and row.format in ("binary", "compare"):  # `add %v + %w`
+        return ", then ".join(
+            _lines_of(statement, line[start:end], result["name"] if result else "") or ["..."]
+        )
+    target = fresh("%t", statement.scope)
+    lines = _lines_of(statement, line[start:end], target)
+    if lines is None:
+        lines = _lines_of(statement, operation[0], result["name"] if result else "")
+        return ", then ".join(lines or [f"%r = {operation[0]}"])
+    return ", then ".join([*lines, f"{line[:start]}{target}{line[end:]}".strip()])
+
+
+def _operand_around(line: str, start: int, end: int) -> tuple[int, int]:
+    """The operand or index that an operator is in: up to the commas, brackets, names of ops and types around it."""
+    depth = 0
+    while start and not (depth == 0 and line[start - 1] in "([,={"):
+        start -= 1
+        depth += (line[start] in ")]") - (line[start] in "([")
+    if word := _OP_WORD.match(line, start + len(line[start:]) - len(line[start:].lstrip())):
+        start = word.end() if word["name"] in OPS else start
+    depth = 0
+    while end < len(line) and not (depth == 0 and line[end] in ")],:;{"):
+        depth += (line[end] in "([") - (line[end] in ")]")
+        end += 1
+    text = line[start:end]
+    return start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
+
+
+def _lines_of(statement: Statement, text: str, target: str) -> list[str] | None:
+    return written_out(text, target, statement.scope, statement.buffers, statement.version)
 
 
 def _as_value(operand: str) -> str:
@@ -224,29 +266,6 @@ def _as_value(operand: str) -> str:
         return operand.rstrip("fFuUlL") if operand[:2] != "0x" else operand
     name = operand.lstrip("%@-+([{ ])")
     return f"%{re.split(r'[^A-Za-z0-9_]', name)[0]}" if name else "%a"
-
-
-def _literal(number: str, dtype: str) -> str:
-    """A number as a constant of a type is written: with a point for floats."""
-    is_float = dtype.partition("f")[2].isdigit()
-    return f"{number}.0" if is_float and number.lstrip("+-").isdigit() else number
-
-
-def _sign(statement: Statement) -> Advice | None:
-    """`%r = -%a`, `if !%p`."""
-    match = re.match(
-        rf"\s*(?:{_RESULTS}|if\s+)(?P<at>[-!~]|not\b)\s*\(?\s*(?P<a>%?[A-Za-z_][\w.]*)",
-        statement.line,
-        re.ASCII,
-    )
-    if match is None:
-        return None
-    result, operand = _RESULT.match(statement.line), _as_value(match["a"])
-    name, target = _PREFIX[match["at"]], result["name"] if result else "%q"
-    dtype = "bool" if name == "not" and not result else statement.type_of(operand)
-    text = f"{target} = {name} {operand} : {dtype}" + ("" if result else f", then if {target} {{")
-    message = f"{match['at']} is no operator here; ops have names"
-    return statement.at(match.start("at"), match.end("at"), message, f"write {text}")
 
 
 _C_LOOP = re.compile(
@@ -348,9 +367,8 @@ def _change(statement: Statement) -> Advice | None:
     """`r += 1`, `i++`."""
     if match := _COMPOUND.match(statement.line):
         name = match["at"].lstrip("%")
-        line = f"%{name}_2 = %{name} {match['sign']} {match['b'] or 'b'}"
-        operation = _OPERATION.search(line)
-        written = _as_op(replace(statement, line=line), operation) if operation else line
+        text = f"%{name} {match['sign']} {match['b'] or 'b'}"
+        written = ", then ".join(_lines_of(statement, text, f"%{name}_2") or [f"%{name}_2 = {text}"])
         help = f"write {written}; a loop carries it by iter(%{name} = %start : u32)"
         return statement.at(*match.span("at"), "a value never changes", help)
     if match := _COUNTED.match(statement.line):
@@ -377,7 +395,7 @@ def _right_side(statement: Statement, assigned: re.Match[str]) -> str:
     row = lookup(word["word"], ("op",)) if word is not None else None
     if row is not None:
         return f"; {row.help}"
-    operation = _operation(replace(statement, line=line, error=0, error_end=len(line)))
+    operation = _expression(replace(statement, line=line))
     return f": {operation.help.removeprefix('write ')}" if operation is not None else ""
 
 
@@ -576,7 +594,7 @@ _CONSTRUCTS = (
     _for,
     _index,
     _type,
-    _sign,
+    _expression,
     _element_access,
     _copy,
     _change,
