@@ -207,6 +207,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown target": (_call(target="gpu"), "unknown target 'gpu'"),
     "an unknown pass": (_call(passes="csee"), "did you mean cse?"),
     "an unknown spec": (_call(specs={"kk": 1}), "has no spec @kk; it has @k; did you mean @k?"),
+    "a param as a spec": (
+        lambda: vyre_opt.compile(SCALE.replace("spec", "param"), specs={"k": 3}),
+        "has no spec @k; it has none: @k is a param, pass params={'k': 3}",
+    ),
     "a spec of a wrong type": (_call(specs={"k": [1]}), "spec @k is f32: [1] is not a number"),
     "a spec that is no literal": (_call(specs={"k": "two"}), "'two' is not a literal; write 7, 0x1f"),
     "a missing spec": (

@@ -22,6 +22,7 @@ program @saxpy workgroup(64) {
   buffer @y : f32[?] read_write binding(1) live_in live_out
   param @alpha : f32
   param @n : u32 = 3
+  spec @beta : f32 = 1.0
   %i = global_id x
   %n = param @n : u32
   %inside = lt %i, %n : u32
@@ -131,6 +132,7 @@ def test_one_executable_called_from_threads_keeps_values_apart() -> None:
         ({"alpha": "one"}, "param @alpha is f32: 'one' is not a literal"),
         ({"alpha": True}, "param @alpha is f32: True is not a number"),
         ([1.0], "params are values by name, not list"),
+        ({"beta": 3.0}, "has no param @beta: it is a spec, pass specs={'beta': 3.0}"),
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_runs(params: Any, message: str) -> None:

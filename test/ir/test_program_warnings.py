@@ -12,6 +12,7 @@ from support.tools_inside import call_opt, call_run
 from vyre_opt import PassManager, parse, print_program, verify
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
+from vyre_opt.ir.swapped_axes import wrong_extent
 from vyre_opt.lsp.analysis import Analyzer
 
 ROOT = Path(__file__).parents[2]
@@ -314,6 +315,57 @@ def test_a_buffer_that_a_pipeline_passes() -> None:
         ("launched here", 27),
         ("launched here", 28),
     ]
+
+
+SCALE = """vyre 2
+program @scale workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  %i = global_id x
+  %v = load @x[%i]
+  store %v, @y[%i]
+}
+pipeline @main {
+  buffer @in : f32[256] read
+  buffer @mid : f32[256]
+  buffer @out : f32[256] write
+  launch @scale grid(4) (@in, @mid)
+  launch @scale grid(4) (@mid, @out)
+}
+"""
+
+
+def test_exchanged_buffers_of_a_launch_are_one_mistake() -> None:
+    wrong = SCALE.replace("(@mid, @out)", "(@out, @mid)")
+    (found,) = verify(parse(wrong))
+    assert found.message.startswith("this stage reads @out, which nothing has written")
+    assert found.help == "write launch @scale grid(4) (@mid, @out), which writes @out"
+    assert found.loc is not None
+    assert wrong[found.loc.start :].startswith("@out, @mid")
+    assert verify(parse(SCALE)) == []
+
+
+def test_what_a_program_changes_in_place_is_declared_so() -> None:
+    text = SCALE.partition("pipeline")[0].replace("read binding(0)", "read_write binding(0)")
+    own = text.replace("@y[%i]", "@x[%i]")
+    for wrong, flags in ((own, "live_in live_out"), (text, "live_in")):
+        (found,) = [each for each in verify(parse(wrong)) if "nothing has written" in each.message]
+        assert f"or declare @x {flags} if" in (found.help or "")
+        assert [fix.edits[0].text for fix in found.fixes] == [f" {flags}"]
+        right = wrong.replace("read_write binding(0)", f"read_write binding(0) {flags}")
+        assert verify(parse(right)) == []
+
+
+def test_a_launch_whose_invocations_store_vectors_is_large_enough() -> None:
+    text = SCALE.partition("pipeline")[0].replace(
+        "%v = load @x[%i]", "%e = mul %i, 4\n  %v = load @x[%e] : vec<4 x f32>"
+    )
+    text = text.replace("@y[%i]", "@y[%i] : vec<4 x f32>")
+    program = parse(text).programs["scale"]
+    assert [*wrong_extent(program, (1, 1, 1), {"y": (256,)}, None, is_whole=True)] == []
+    (found,) = wrong_extent(parse(SCALE).programs["scale"], (1, 1, 1), {"y": (256,)}, None, is_whole=True)
+    assert found.help is not None
+    assert "write grid(4)" in found.help
 
 
 def test_a_constant_of_a_type_that_is_open_is_none_yet() -> None:

@@ -21,6 +21,13 @@ program @p workgroup(64) {{
   %v = load @x[%i]
   %zero = const 0.0 : f32
 """
+ROWS = """vyre 2
+program @rows workgroup(1) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  %r = workgroup_id x
+  %row = slice_load @x[%r, 0] : slice<?xf32>
+"""
 STAGES = f"""vyre 2
 program @double workgroup(64) {{
 {DECLARED}  %i = global_id x
@@ -45,12 +52,15 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (BODY, "%l = len(@n)\nstore %l, @n[0]", "(", "write %l = len @n", "%l = len @n\nstore %l, @n[0]"),
     (BODY, "if %c {\n%u = load @x[0]\n}\nstore %u, @y[%i]", "%u", "move line 14, store %u, @y[%i], behind line 12, into the block; or give it out of the block: %u = if %c -> f32 { ... yield %a } else { yield %b }",
      "%u = if %c -> f32 {\n%t = load @x[0]\nyield %t\n} else {\nyield 0.0\n}\nstore %u, @y[%i]"),
+    (BODY, "if %c {\n%u = load @x[0]\n} else {\n%u = neg %v\n}\nstore %u, @y[%i]", "%u", "; write %u = if %c -> f32 {, and yield %u at the end of both blocks",
+     "%u = if %c -> f32 {\n%u = load @x[0]\nyield %u\n} else {\n%u = neg %v\nyield %u\n}\nstore %u, @y[%i]"),
     (BODY, "for %k = 0 to 4 {\n%zero = add %zero, %v\n}\nstore %zero, @y[%i]", "%zero", "%zero_end = for %k = 0 to 4 iter(%zero_1 = %zero : f32) {, in it %next = add %zero_1, %v and yield %next, and %zero_end for %zero behind it",
      "%zero_end = for %k = 0 to 4 iter(%zero_1 = %zero : f32) {\n%next = add %zero_1, %v\nyield %next\n}\nstore %zero_end, @y[%i]"),
     (BODY, "%w = mul %i, %v : f32\nstore %w, @y[%i]", "%i", "%i_f32 = cast %i : u32 -> f32",
      "%i_f32 = cast %i : u32 -> f32\n%w = mul %i_f32, %v\nstore %w, @y[%i]"),
     (BODY, "%d = lt %v, %i\nif %d { }", "%v", "%v_u32 = cast %v : f32 -> u32", "%v_u32 = cast %v : f32 -> u32\n%d = lt %v_u32, %i\nif %d { }"),
     (BODY, "if %i {\nstore %v, @y[%i]\n}", "%i", "%i_set = ne %i, 0 : u32", "%i_set = ne %i, 0 : u32\nif %i_set {\nstore %v, @y[%i]\n}"),
+    (BODY, "%w = select %v, 0.0, %c\nstore %w, @y[%i]", "%w = select", "write select %c, %v, 0.0", "%w = select %c, %v, 0.0\nstore %w, @y[%i]"),
     (BODY, "%w = select %v, %v, %v\nstore %w, @y[%i]", "%v", "%v_set = ne %v, 0.0 : f32", "%v_set = ne %v, 0.0 : f32\n%w = select %v_set, %v, %v\nstore %w, @y[%i]"),
     (BODY, "%w = load @x[%v]\nstore %w, @y[%i]", "%v", "%v_u32 = cast %v : f32 -> u32",
      "%v_u32 = cast %v : f32 -> u32\n%w = load @x[%v_u32]\nstore %w, @y[%i]"),
@@ -91,6 +101,13 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (STAGES, "launch @double grid(1) (@a, @b, @q)", "@q", "declare buffer @q", "buffer @q : u32[64] live_in live_out\nlaunch @double grid(1) (@a, @b, @q)"),
 ]  # fmt: skip
 WHOLE: list[tuple[str, str, str, str]] = [
+    *((f"{ROWS}{wrong}\n  store %s, @y[%r]\n}}", place, help, f"{ROWS}{right}\n  store %s, @y[%r]\n}}") for wrong, place, help, right in (
+        ("%s = slice_reduce<add> %row[1] : f32", "%s = slice_reduce", "write %row[0]", "%s = slice_reduce<add> %row[0] : f32"),
+        ("%t = sqrt %row : slice<?xf32>\n%s = slice_reduce<max> %t[2] : f32", "%s = slice_reduce", "write %t[0]", "%s = slice_reduce<max> %row[0] : f32"),
+    )),
+    (f"vyre 2\nfunc @f(%i : u32) -> f32 {{\n  %v = load @x[%i] : f32\n  %w = neg %v\n  yield %w\n}}\n{BODY[7:]}  %w = call @f(%i)\n  store %w, @y[%i]\n}}",
+     "%v = load", "write %v = load @x[%i] : f32 in the program before the call of @f, and pass it: %v : f32 among its arguments",
+     f"vyre 2\nfunc @f(%v : f32) -> f32 {{\n  %w = neg %v\n  yield %w\n}}\n{BODY[7:]}  %w = call @f(%v)\n  store %w, @y[%i]\n}}"),
     # a text, what the message is at, words of its help, the text with the remedy
     (BODY.removeprefix("vyre 2\n") + "store %v, @y[%i]\n}", "program", "write vyre 2 as the first line", BODY + "store %v, @y[%i]\n}"),
     ("vyre 1\nprogram @p workgroup(1) {\n  param %a : f32\n}", "%a", "write param @a : f32", "vyre 1\nprogram @p workgroup(1) {\n  param @a : f32\n}"),

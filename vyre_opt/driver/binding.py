@@ -66,6 +66,10 @@ class CallSyntax:
     give_param: str
     shape: str = ", "
 
+    def scalar(self, form: str, name: str, value: Any) -> str:
+        """A spec or a param of this value, in the form `give_spec` or `give_param`: `--param k=3`, `params={'k': 3}`."""
+        return form.format(name=name).replace("VALUE", str(value)).replace(": value", f": {value!r}")
+
     def extents(self, shape: Sequence[int | None]) -> str:
         """A length with several extents, 16 for each that is open."""
         written = self.shape.join(str(extent or 16) for extent in shape)
@@ -159,9 +163,9 @@ def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) ->
 
 
 def set_specs(
-    programs: Sequence[Program], values: Mapping[str, Any], title: str, syntax: CallSyntax = PYTHON
+    programs: Sequence[Program], values: Mapping[str, Any], signature: Signature, syntax: CallSyntax = PYTHON
 ) -> None:
-    """Set the defaults of specialization constants to `values`, by name.
+    """Set the defaults of specialization constants to `values`, by name.  `signature`: of what is called.
 
     Raises BadSpecs, located at them, with all that are unknown, unfit or left without a value.  Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
     """
@@ -174,7 +178,10 @@ def set_specs(
         if not specs:
             known = list(dict.fromkeys(s for program in programs for s in program.specs))
             listed = ", ".join(f"@{s}" for s in known) or "none"
-            message = f"{title} has no spec @{plain}; it has {listed}{_hint(plain, known) if known else ': leave it out'}"
+            hint = _hint(plain, known) if known else ": leave it out"
+            if plain in signature.params:
+                hint = f": @{plain} is a param, pass {syntax.scalar(syntax.give_param, plain, value)}"
+            message = f"{signature.title} has no spec @{plain}; it has {listed}{hint}"
             errors.append(Diagnostic("error", message, programs[0].loc if programs else None))
         for spec in specs:
             try:

@@ -163,7 +163,7 @@ def compile_module(
         from ..specialization.binding import fix_types
 
         values = fix_types(copy, specs)
-    set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
+    set_specs(list(copy.programs.values()), values, Signature.of(item), syntax)
     if debug_info:
         target = as_target(shared_dispatcher(target)).with_debug_info()
     kind = _pipeline_executable() if isinstance(item, Pipeline) else ProgramExecutable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 
 from .access_extents import is_matrix_access
 from .carried_values import with_iter
@@ -24,6 +25,8 @@ _BY_TYPES = ("binary", "compare")
 
 _OF_ONE_TYPE = ("unary", "binary", "ternary", "compare", "select", "store")
 """Formats of ops whose operands are of one type."""
+
+_IN_FUNCTION = "a function cannot touch buffers"
 
 Problem = str | tuple[Value, str] | None
 """An error in an op: a message, or the operand to blame and a message."""
@@ -179,7 +182,8 @@ class BodyChecker:
     def report(self, op: Op, problem: str | tuple[Value, str]) -> None:
         """Report a problem, at the operand to blame if it names one."""
         if isinstance(problem, str):
-            self.error(op, f"{op.name}: {problem}")
+            help = _passed(op, self.owner) if problem is _IN_FUNCTION else None
+            self.error(op, f"{op.name}: {problem}", help=help)
             return
         value, message = problem
         place = value.owner.loc if isinstance(value.owner, Op) else None
@@ -187,10 +191,32 @@ class BodyChecker:
             value.is_unnamed_constant and place is not None and op.loc is not None and place in op.loc
         )
         where = place if is_in_place else op.loc.find(f"%{value.name}") if op.loc else None
-        error = self.error(op, f"{op.name}: {message}", where)
-        error.help = _conversion(op, value)
+        help = self.reordered(op)
+        error = self.error(
+            op, f"{op.name}: {message}", None if help else where, help or _conversion(op, value)
+        )
         if isinstance(value.owner, Op) and value.owner is not op and not is_in_place:
             error.note(f"{value} is defined here", place)
+
+    def reordered(self, op: Op) -> str | None:
+        """Correction that gives an op its operands in another order, in which they fit."""
+        if (
+            op.regions
+            or op.definition.effects
+            or op.attrs
+            or len(op.results) != 1
+            or not 2 <= len(op.operands) <= 3
+        ):
+            return None
+        written, reported = op.operands, len(self.diagnostics)
+        try:
+            for op.operands in permutations(written):
+                if self.rules[op.definition.format](self, op) is None and len(self.diagnostics) == reported:
+                    return f"write {op.name} {', '.join(map(str, op.operands))}"
+                del self.diagnostics[reported:]
+        finally:
+            op.operands = written
+        return None
 
     def undefined(self, op: Op, operand: Value) -> None:
         where = op.loc.find(f"%{operand.name}") if op.loc else None
@@ -242,7 +268,7 @@ class BodyChecker:
         buffer = self.buffers.get(name)
         if buffer is None:
             if isinstance(self.owner, Func):
-                return "a function cannot touch buffers"
+                return _IN_FUNCTION
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
             is_said = message in self.unknown
@@ -385,6 +411,14 @@ def _misattributed(row: OpDef, op: Op, is_lowered: bool) -> str | None:
         return "takes no fastmath flags"
     wrong = next((flag for flag in attrs["fastmath"] if flag in FASTMATH and flag not in row.fastmath), None)
     return f"fastmath is {', '.join(row.fastmath)}, not {wrong}" if wrong else None
+
+
+def _passed(op: Op, function: Program | Func) -> str:
+    """Remedy for an access in a function, whose place is in the program that calls it."""
+    if not op.results or op.loc is None:
+        return f"give the value by yield, and store it behind the call of @{function.name}"
+    value, text = op.results[0], op.loc.source.text[op.loc.start : op.loc.end]
+    return f"write {text} in the program before the call of @{function.name}, and pass it: {value} : {value.type} among its arguments"
 
 
 def _conversion(op: Op, value: Value) -> str | None:

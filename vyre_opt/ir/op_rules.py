@@ -127,7 +127,8 @@ def _check_select(checker: BodyChecker, op: Op) -> Problem:
     predicate, a, b = op.operands
     dtype = op.results[0].type
     if a.type is not dtype or b.type is not dtype:
-        return a, f"{a} is {a.type} and {b} is {b.type}, where both are {dtype}"
+        wrong = b if a.type is dtype else a
+        return wrong, f"{a} is {a.type} and {b} is {b.type}, where both are {dtype}"
     if predicate.type is not _BOOL and (dtype.is_matrix or predicate.type is not dtype.with_element(_BOOL)):
         return predicate, f"{predicate} is {predicate.type}, not bool"
     return None
@@ -474,7 +475,9 @@ def _check_slice_axis(checker: BodyChecker, op: Op) -> Problem:
     if not value.type.is_slice:
         return value, f"{value} is {value.type}, not a slice"
     if not 0 <= axis < len(extents):
-        return f"{value.type} has no axis {axis}"
+        axes = " or ".join(f"{value}[{each}]" for each in range(len(extents)))
+        checker.error(op, f"{op.name}: {value.type} has no axis {axis}", help=f"write {axes}")
+        return None
     if op.definition.format == "slice_len":
         return None if result is _U32 else f"gives u32, not {result}"
     combine = op.attrs["combine"]

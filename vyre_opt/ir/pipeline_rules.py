@@ -8,6 +8,7 @@ does not pass, until a stage writes it: a CPU has zeros there, and a GPU whateve
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -108,7 +109,8 @@ def lost_results(pipeline: Pipeline, module: Module, unwritten: Sequence[Unwritt
     observed = {b.name for b in pipeline.buffers.values() if b.live_out or b.access is AccessMode.WRITE}
     observed.update(stage.buffer for stage in pipeline.walk() if isinstance(stage, HostRead))
     readers: dict[str, Stage] = {read.buffer.name: read.stage for read in unwritten}
-    warnings += _Unread(module, observed, readers).visit(pipeline.stages)
+    if not any(read.exchanged for read in unwritten):
+        warnings += _Unread(module, observed, readers).visit(pipeline.stages)
     taken = {name for stage in pipeline.walk() for name in _names(stage)}
     for buffer in pipeline.buffers.values():
         if buffer.access is AccessMode.WRITE and buffer.name not in taken:
@@ -187,12 +189,14 @@ class _Unread:
 
 class UnwrittenRead(NamedTuple):
     """A stage reads a buffer of the pipeline that nothing can have written before it; `op`: where its program does; `writer`: the
-    first stage behind it that writes the buffer."""
+    first stage behind it that writes the buffer; `exchanged`: the text of the stage with two of its buffers exchanged, where that
+    leaves nothing unwritten or lost."""
 
     buffer: Buffer
     stage: Launch | KernelStage | HostRead
     op: Op | None
     writer: Launch | KernelStage | Fill | None = None
+    exchanged: str = ""
 
 
 def unwritten_reads(pipeline: Pipeline, module: Module) -> list[UnwrittenRead]:
@@ -216,11 +220,13 @@ def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
     if read.writer is not None and read.writer.loc is not None:
         moved = read.writer.loc
         help = f"move line {moved.line}, {_line(moved)}, before it: stages run in the order in which they are written; or {help}"
-    if buffer.live_out or buffer.access is AccessMode.WRITE:
+    if read.exchanged:
+        help = f"write {read.exchanged}, which writes {shown}"
+    elif buffer.live_out or buffer.access is AccessMode.WRITE:
         help += f", or {spelling.input(buffer.name, 'live_in')} if the caller passes what it holds"
     where = loc.find(f"@{buffer.name}") if loc is not None else None
     warning = Diagnostic("warning", message, where, help=help)
-    if read.writer is None:
+    if read.writer is None and not read.exchanged:
         warning.add_fix(with_stage(loc, fill))
     if read.op is not None:
         warning.note(f"{read.op.name} is here", read.op.loc)
@@ -231,6 +237,13 @@ def _line(loc: Location) -> str:
     """The text of a stage on one line, as far as it is short."""
     text = " ".join(loc.source.text[loc.start : min(loc.end, loc.start + MOST_SHOWN)].split())
     return f"{text} ..." if loc.end > loc.start + MOST_SHOWN else text
+
+
+def _with_exchanged(launch: str, a: str, b: str) -> str:
+    """`launch @scale grid(4) (@mid, @out)` for `launch @scale grid(4) (@out, @mid)`."""
+    head, bracket, arguments = launch.rpartition("(")
+    names = re.compile(rf"(?<![\w.$])({re.escape(a)}|{re.escape(b)})(?![\w.$])")
+    return head + bracket + names.sub(lambda name: b if name[1] == a else a, arguments)
 
 
 class _ContentsTracker:
@@ -306,7 +319,43 @@ class _ContentsTracker:
             number = bisect_right(behind, at, key=itemgetter(0))
             return behind[number][1] if number < len(behind) else None
 
-        return [read._replace(writer=writer(read)) for read in self.unwritten_reads]
+        reads = [read._replace(writer=writer(read)) for read in self.unwritten_reads]
+        if len(reads) == 1 and isinstance(reads[0].stage, Launch):
+            reads = [reads[0]._replace(exchanged=self.exchanged(reads[0].stage, reads[0].buffer))]
+        return reads
+
+    def exchanged(self, stage: Launch, read: Buffer) -> str:
+        """The text of a launch with the buffer that it reads exchanged with another one of its type, after which nothing is unwritten or
+        lost; "" where none does that."""
+        program, buffers, written = (
+            self.module.programs.get(stage.program),
+            stage.buffers,
+            self.pipeline.buffers,
+        )
+        if program is None or stage.loc is None or read.access is AccessMode.READ:
+            return ""
+        for name in buffers:
+            other = written.get(name)
+            if (
+                other is None
+                or other is read
+                or (other.dtype, other.dimensions) != (read.dtype, read.dimensions)
+            ):
+                continue
+            order = {read.name: name, name: read.name}
+            try:
+                stage.buffers = tuple(order.get(each, each) for each in buffers)
+                tracker = _ContentsTracker(self.pipeline, self.module)
+                tracker.visit_stages(self.pipeline.stages)
+                if not (
+                    tracker.unwritten_reads
+                    or tracker.violations
+                    or lost_results(self.pipeline, self.module, ())
+                ):
+                    return _with_exchanged(_line(stage.loc), read.name, name)
+            finally:
+                stage.buffers = buffers
+        return ""
 
     def written_by(self, stage: Launch | KernelStage | Fill) -> set[str]:
         """The buffers that a stage may write."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
+from .access_extents import access_extents
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
 from .ops import AXES
@@ -68,6 +69,8 @@ def wrong_extent(
     for op in program.walk():
         name = op.attrs.get("buffer", "")
         is_told = op.name == "store" and (is_whole or name in lengths)
+        if is_told and access_extents(op, program.buffers[name])[-1] > 1:
+            return  # an invocation stores several elements, from where the index says
         if not is_told or len(shapes.get(name, ())) != 1 or _axis(op.indices[0].owner) != 0:
             continue
         count, spelling = shapes[name][0], spelling_at(op.loc)

@@ -135,26 +135,10 @@ def _unwritten(read: UnwrittenRead) -> Diagnostic:
     reader = stage.program if isinstance(stage, Launch) else getattr(stage, "kernel", "host_read")
     message = f"{reader} reads {buffer.name}, which is Write, before anything writes it"
     help = f"declare it {declared}"
-    exchanged = _exchanged(stage, buffer.name)
-    error = Diagnostic("error", message, stage.loc, help=f"{exchanged}, or {help}" if exchanged else help)
+    if read.exchanged:
+        help = f"write {read.exchanged}, which writes {buffer.name}, or {help}"
+    error = Diagnostic("error", message, stage.loc, help=help)
     return error.note(f"{buffer.name} is declared here", buffer.loc)
-
-
-def _exchanged(stage: Any, name: str) -> str | None:
-    """Remedy for a launch on two arrays, in text `halve[grid](y, mid)`, of which the first is what the pipeline gives back."""
-    if (
-        not isinstance(stage, Launch)
-        or len(stage.buffers) != 2
-        or stage.buffers[0] != name
-        or stage.loc is None
-    ):
-        return None
-    text = stage.loc.source.text[stage.loc.start : stage.loc.end]
-    head, bracket, rest = text.rpartition("(")
-    other = stage.buffers[1]
-    if not bracket or rest.replace(" ", "") != f"{name},{other})":
-        return None
-    return f"write {head}({other}, {name}), which writes {name}"
 
 
 class _PipelineState:

@@ -278,6 +278,8 @@ def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
         _parse_words(row, tail)
     if dtype is None:
         dtype = operands[-1].type
+        if dtype.element.is_bool and row.format == "select" and not operands[0].type.element.is_bool:
+            dtype = operands[0].type  # the condition stands last, which the verifier tells
     elif row.format == "compare" and dtype is not operands[0].type:
         _need_type(operands[0], dtype)  # the result does not show it, so the verifier could not
     attrs = _parse_fastmath(tail)

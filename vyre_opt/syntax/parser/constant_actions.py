@@ -175,7 +175,11 @@ class ConstantActions(Scopes):
         if row.format in _BUFFER_FORMATS:
             return self._element_type(row, tail, loc)
         roles = constant_roles(row, len(tail.operands))
-        values = (v for v, role in zip(tail.operands, roles, strict=False) if role == "T")
+        values = [v for v, role in zip(tail.operands, roles, strict=False) if role == "T"]
+        if (
+            row.format == "select" and not tail.operands[0].type.element.is_bool
+        ):  # a condition that stands behind
+            values.insert(0, tail.operands[0])
         return next((value.type for value in values if not isinstance(value, PendingConstant)), None)
 
     def _element_type(self, row: OpDef, tail: Tail, loc: Location) -> DataType | None:

@@ -173,12 +173,11 @@ class OpActions(ConstantActions):
         from ..synonyms import lookup
 
         message = str(wrong)
-        if (
-            tail.access is not None
-            and tail.access[0] in ("load", "store")
-            and isinstance(self.owners[0], Func)
-        ):
+        own = wrong.help if isinstance(wrong, MalformedOp) else None
+        function = self.owners[0]
+        if tail.access is not None and tail.access[0] in ("load", "store") and isinstance(function, Func):
             message = "a function cannot touch buffers"  # whatever else is wrong
+            own = f"{tail.access[0]} in the program that calls @{function.name}, and pass the value"
         text, behind = self.source.text, name_start + len(row.name)
         if (
             tail is _EMPTY_TAIL
@@ -199,7 +198,6 @@ class OpActions(ConstantActions):
             example = SYNTAX[row.format].example.format(name=row.name, type="f32")
             help = f"write {example.replace('%r =', text[start:name_start].strip() or '%r =', 1)}"
         message, colon, written = message.partition(": write ")
-        own = wrong.help if isinstance(wrong, MalformedOp) else None
         help = (
             help or own or (f"write {written}" if colon else _with_type(tail, message, text[name_start:end]))
         )

@@ -59,7 +59,9 @@ class Scopes:
         self.scalars: dict[str, DataType] = {}
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
         # Of the item that is being read:
-        self.ended: dict[str, Value] = {}  # of blocks that have ended
+        self.ended: dict[
+            str, tuple[Value, list[int]]
+        ] = {}  # of blocks that have ended, with the braces of these
         self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
         self.redefinitions: list[Diagnostic] = []  # errors about values that are defined twice
         self.poisoned: set[str] = set()  # names that discarded text would have defined
@@ -126,11 +128,11 @@ class Scopes:
 
     def close_scope(self) -> None:
         self.owners.pop()
-        self.openings.pop()
+        opening = self.openings.pop()
         for name in self.scopes.pop():
             value = self.scope.pop(name, None)
             if self.scopes and value is not None:
-                self.ended[name] = value
+                self.ended[name] = value, [*self.ended.get(name, (value, []))[1][-1:], opening]
 
     def poison(self, results: str) -> None:
         """Report no use of the names in a RESULTS token: an error is why they are not defined."""
@@ -188,13 +190,17 @@ class Scopes:
             self.undefined[name].add_place(Location(self.source, start, start + len(name)))
         else:
             error = self.error(f"{name} is not defined", start, start + len(name), self._lane_of(name))
-            inner = self.ended.get(name)
+            inner, openings = self.ended.get(name, (None, []))
             if inner is not None and inner.type is not UNKNOWN:
                 place = inner.owner.loc if isinstance(inner.owner, Op) else None
                 error.note("it is defined here, in a block that has ended", place)
-                error.help = f"give it out of the block: {name} = if %c -> {inner.type} {{ ... yield %a }} else {{ yield %b }}"
-                if place is not None and error.loc is not None:
-                    error.help = f"move line {error.loc.line}, {self._line_at(start)}, behind line {place.line}, into the block; or {error.help}"
+                *before, head = [head_of(self.source.text, opening) for opening in openings]
+                if head.endswith("else") and before and before[0].startswith("if "):
+                    error.help = f"write {name} = {before[0]} -> {inner.type} {{, and yield {name} at the end of both blocks"
+                else:
+                    error.help = f"give it out of the block: {name} = {head if head.startswith('if ') else 'if %c'} -> {inner.type} {{ ... yield %a }} else {{ yield %b }}"
+                    if place is not None and error.loc is not None:
+                        error.help = f"move line {error.loc.line}, {self._line_at(start)}, behind line {place.line}, into the block; or {error.help}"
             if error.help is None:
                 error.help = f"define it before: {name} = with an op behind it"
                 error.suggestion = partial(self.advice, name, "op", last(self.scope))
