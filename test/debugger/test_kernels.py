@@ -358,6 +358,11 @@ WRONG = [
     ("workgroup", "3", "the grid is 3x1x1"),
     ("workgroup", "one", "workgroup which?"),
     ("clear", "7", "there is no breakpoint 7"),
+    ("info", "locals", "info locals is locals here"),
+    ("cuda", "thread (5,0,0)", "cuda thread (5,0,0) is local 5,0,0 here"),
+    ("finish", "", "finish is return here"),
+    ("display", "v * 2", "display v * 2 is print v * 2 here"),
+    ("set", "var v = 3", "values stay as the program computes them"),
     ("frobnicate", "", "there is no frobnicate here, and help lists the commands"),
 ]  # fmt: skip
 

@@ -12,6 +12,13 @@ import pytest
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, dispatcher, parse, print_program
 from vyre_opt.ir.program import Program
+from vyre_opt.lang import Write, f32
+
+
+@vyre_opt.program(workgroup=8)
+def kernel(y: Write[f32]):
+    y[vyre_opt.global_id(0)] = 1.0
+
 
 SCALE = """vyre 1
 
@@ -203,6 +210,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "no program or pipeline @zzz; choose a program or pipeline with entry=: @scale, @fill, @main",
     ),
     "the name of a file": (lambda: vyre_opt.compile("scale.vyre"), "pass pathlib.Path('scale.vyre')"),
+    "a kernel of Python": (
+        lambda: vyre_opt.compile(kernel),
+        "not Kernel: write kernel[grid](x, y), which compiles it, or pass kernel.text()",
+    ),
+    "a function of Python": (
+        lambda: vyre_opt.compile(_call),
+        "not function: write @vyre.program above def _call",
+    ),
     "no source": (lambda: vyre_opt.compile(3), "a source is a text, a Path, a Module or a Program, not int"),
     "an unknown target": (_call(target="gpu"), "unknown target 'gpu'"),
     "an unknown pass": (_call(passes="csee"), "did you mean cse?"),

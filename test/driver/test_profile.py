@@ -175,6 +175,17 @@ def test_bytes_follow_the_numbers_that_a_call_passes() -> None:
     assert [launch.moved for launch in taken.launches] == [64 * 4, 10 * 4]
 
 
+def test_a_block_without_parentheses_is_told_where_it_stands() -> None:
+    with (
+        pytest.raises(
+            TypeError, match=r"profile is named, not called: write with vyre_opt\.profile\(\) as p:"
+        ) as error,
+        vyre.profile,
+    ):  # type: ignore[attr-defined]
+        pass
+    assert [frame.path for frame in error.traceback][-1] == Path(__file__)
+
+
 def test_passes_and_compilation_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_LOADED", OrderedDict())  # what other tests compiled
     target = vyre.dispatcher("cpu", cache=False)

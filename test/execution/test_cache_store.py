@@ -259,9 +259,10 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         with (
             pytest.warns(match="VYRE_CACHE_SIZE: .* is not a size, such as 512M; the limit is 512M")
             if text
-            else nullcontext()
-        ):
+            else nullcontext([])
+        ) as warned:
             assert limit_of(text) == DEFAULT_LIMIT
+        assert all(each.filename == __file__ for each in warned), "at the line of the caller"
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("VYRE_CACHE_SIZE", "16M")
     assert (Path(default_store().folder).parent, default_store().limit) == (tmp_path, 16 << 20)

@@ -136,8 +136,17 @@ ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
 def test_functions_on_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_calls(monkeypatch)
     pack = _compare_functions_on_arrays(tmp_path, LEVEL)
-    with pytest.raises(BadInputs, match=r"packed for float32\[12, 50\], and this call has float32\[3, 50\]"):
+    with pytest.raises(
+        BadInputs, match=r"packed for float32\[12, 50\], and this call has float32\[3, 50\]"
+    ) as error:
         pack["softmax"](ROWS[:3])
+    assert error.traceback[-1].path == Path(__file__), "no frame of the package"
+    shapes = eval(str(error.value).partition("shapes=")[2], {"np": np})
+    vyre.pack(tmp_path / "both.vyrepack", [kernels.softmax], LEVEL, shapes)
+    both = load(tmp_path / "both.vyrepack")["softmax"]
+    assert all((both(rows) == kernels.softmax(rows)).all() for rows in (ROWS, ROWS[:3]))
+    with pytest.raises(BadInputs, match=r"\{'activation': 'relu'\}\), \(np.zeros\(\(12, 50\)"):
+        pack["matmul"](ROWS, random(50, 8))
     with pytest.raises(TypeError, match="takes 2 or 3 arrays"):
         pack["matmul"](ROWS)
 

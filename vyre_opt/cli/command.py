@@ -25,6 +25,7 @@ __all__ = [
     "color_option",
     "common_options",
     "default_passes",
+    "lacks",
     "flag",
     "limits_option",
     "max_input_option",
@@ -380,13 +381,18 @@ def run_under_limits(
     return run_limited(tool, ctx.info_name or tool, arguments, limits, files, folder)
 
 
+def lacks(option: str, other: str) -> click.UsageError:
+    """The error of an option that has a meaning beside another one only, which is not given."""
+    return click.UsageError(f"{option} is of {other}: write {other}, too")
+
+
 def default_passes(options: dict[str, Any]) -> str:
     """The passes of -O, with its limits; empty without -O.  All three are removed from `options`."""
     limits = {name: options.pop(name) for name in ("fusion_threshold", "max_group_bytes")}
     if not options.pop("optimize"):
         for name, limit in limits.items():
             if limit is not None:
-                raise click.UsageError(f"--{name.replace('_', '-')} is of -O")
+                raise lacks(f"--{name.replace('_', '-')}", "-O")
         return ""
     from ..passes.pipeline_text import default_pipeline
     from ..passes.registry import PassError

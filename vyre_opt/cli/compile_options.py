@@ -12,9 +12,10 @@ ALL = "*"
 
 @dataclass(slots=True, eq=False, repr=False)
 class CompileOptions:
-    """Each option by its name on the command line."""
+    """Each option by its name on the command line.  `passes`: those of --pass, which are `named_passes`, and of -O."""
 
     passes: tuple[str, ...] = ()
+    named_passes: tuple[str, ...] = ()
     emit: str = "vyre"
     measure: bool = False
     target: str | None = None

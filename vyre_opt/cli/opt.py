@@ -21,6 +21,7 @@ from .command import (
     common_options,
     default_passes,
     flag,
+    lacks,
     limits_option,
     max_input_option,
     optimize_options,
@@ -278,6 +279,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
     output, is_reproducer = options.pop("output"), options.pop("run_reproducer")
     default = default_passes(options)
+    options["named_passes"] = options["passes"]
     options["passes"] += (default,) if default else ()
     _check_output(ctx, options)
     if options["emit"] == "pack" and output in (None, "-"):
@@ -312,9 +314,9 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
             f"--target={options['target']} is for --emit=pack; here it is one of {', '.join(TARGETS)}", ctx
         )
     if options["shapes"] and options["emit"] != "pack":
-        raise click.UsageError("--shapes is of --emit=pack", ctx)
+        raise lacks("--shapes", "--emit=pack")
     if options["measure"] and options["emit"] != "html":
-        raise click.UsageError("--measure is of --emit=html", ctx)
+        raise lacks("--measure", "--emit=html")
 
 
 def _check_places(ctx: click.Context, file: str | None, options: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Source, printable
 from ..ir.program import Buffer, Module
@@ -21,6 +22,7 @@ from .command import (
     common_options,
     default_passes,
     flag,
+    lacks,
     limits_option,
     max_input_option,
     optimize_options,
@@ -254,7 +256,7 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     if values["profile"] == "":
         raise click.UsageError("--profile= names no file; leave the = out for the table alone", ctx)
     if values["plot"] and not values["autotune"]:
-        raise click.UsageError("--plot is of --autotune", ctx)
+        raise lacks("--plot", "--autotune")
     if values["plot"]:
         from .run_tune import check_plot
 
@@ -263,7 +265,11 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         raise click.UsageError("--limits are for ref and cpu: they bound no GPU, and no memory of one", ctx)
     for name in ("breakpoints", "workgroup", "local"):
         if values[name] and not values["debug"]:
-            raise click.UsageError(f"--{'break' if name == 'breakpoints' else name} is of --debug", ctx)
+            raise lacks(f"--{'break' if name == 'breakpoints' else name}", "--debug")
+    if ctx.get_parameter_source("tolerance") is ParameterSource.COMMANDLINE and not (
+        values["check"] or values["check_against"]
+    ):
+        raise lacks("--tolerance", "--check")
     for name in _ALONE:
         if values["debug"] and values[name]:
             option_name = {"timing": "time", "check_against": "check-against"}.get(name, name)
@@ -274,7 +280,7 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         return code
     default = default_passes(values)
     if values["opt_bisect_limit"] is not None and not default:
-        raise click.UsageError("--opt-bisect-limit is of -O", ctx)
+        raise lacks("--opt-bisect-limit", "-O")
     # here specialization constants have their values, so -O begins with `specialize`
     options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
     clock = Stopwatch()

@@ -216,6 +216,13 @@ def _stored(buffer: Buffer) -> np.dtype:
 def _read(buffer: Buffer, path: str) -> np.ndarray:
     """The contents of a buffer, C-contiguous, in the shape of the file, flat if it gives none.  Raises ToolError."""
     stored = _stored(buffer)
+    array_of_format = _ARRAYS.get(os.path.splitext(path)[1].lower())
+    if array_of_format and stored.itemsize > 1:  # bytes may be those of any file
+        converted = f"{array_of_format.format(repr(path))}.astype({stored.name!r})"
+        raise ToolError(
+            f"--in {buffer.name}: {path} is no .npy file, and its bytes are no elements of {buffer.dtype}; save one, and pass {path}.npy: "
+            f"numpy.save({path + '.npy'!r}, {converted})"
+        )
     raw = read_bytes(path)
     lanes = buffer.dtype.lanes
     if path.endswith(".npy"):
@@ -250,6 +257,15 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
         array = array.astype(stored, copy=False)
     return array
 
+
+_ARRAYS = {
+    ".csv": "numpy.loadtxt({}, delimiter=',')", ".tsv": "numpy.loadtxt({}, delimiter='\\t')", ".txt": "numpy.loadtxt({})",
+    ".json": "numpy.array(json.load(open({})))", ".npz": "numpy.load({})['arr_0']", ".png": "numpy.asarray(PIL.Image.open({}))",
+    ".jpg": "numpy.asarray(PIL.Image.open({}))", ".jpeg": "numpy.asarray(PIL.Image.open({}))", ".pt": "torch.load({}).numpy()",
+    ".pth": "torch.load({}).numpy()", ".safetensors": "safetensors.numpy.load_file({})['weight']", ".mat": "scipy.io.loadmat({})['x']",
+    ".parquet": "pandas.read_parquet({}).to_numpy()", ".h5": "h5py.File({})['x'][...]", ".hdf5": "h5py.File({})['x'][...]",
+}  # fmt: skip
+"""Arrays of files of other formats, by their suffixes, whose bytes are no elements."""
 
 MOST_SAID = 200  # characters of a shape in a message
 

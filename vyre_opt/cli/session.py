@@ -7,6 +7,7 @@ text -> parse -> verify -> --spec -> passes -> emit -> text
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -150,8 +151,26 @@ class Session:
         diagnostics += [
             r.diagnostic() for r in result.remarks if r.kind == "warning" or self._is_shown(r.pass_name)
         ]
+        self._tell_of_idle_passes(manager, result)
         self._roundtrip(module)
         return result.remarks
+
+    def _tell_of_idle_passes(self, manager: PassManager, result: Result) -> None:
+        """Say of the passes of --pass which of them refused all that they could have changed."""
+        options = self.options
+        if not options.named_passes or options.remarks or options.verify_diagnostics:
+            return
+        words = {
+            word.replace("-", "_") for text in options.named_passes for word in re.findall(r"[\w-]+", text)
+        }
+        refused = {remark.pass_name for remark in result.remarks if remark.kind == "refused"}
+        idle = [
+            name for name in dict.fromkeys(p.name for p in manager.passes) if not result.changes.get(name)
+        ]
+        if idle := [name for name in idle if name in words & refused]:
+            errors.write_stderr(
+                f"note: {' and '.join(idle)} changed nothing: --remarks={','.join(idle)} says why\n"
+            )
 
     def _legalize(self, module: Module) -> list[Remark]:
         """Run the passes that the target of --emit runs before it writes code."""

@@ -47,6 +47,34 @@ _ALIASES = {
 }  # fmt: skip
 
 
+_ELSEWHERE = {
+    "info locals": "locals", "info args": "args", "info variables": "locals", "info frame": "where", "info stack": "where",
+    "info line": "list", "info threads": "lanes EXPRESSION", "info cuda": "where", "info display": "who", "info": "locals",
+    "cuda thread": "local {}", "cuda lane": "local {}", "cuda block": "workgroup {}", "thread": "local {}", "block": "workgroup {}",
+    "backtrace": "where", "frame": "where", "up": "where", "down": "where", "finish": "return", "nexti": "stepi", "ni": "stepi",
+    "run": "restart", "start": "restart", "reverse-step": "back", "reverse-next": "back", "reverse-continue": "rcontinue",
+    "delete": "clear {}", "disable": "clear {}", "advance": "until {}", "unt": "until {}", "jump": "until {}", "longlist": "list",
+    "ll": "list", "pp": "print {}", "display": "print {}", "inspect": "print {}", "output": "print {}", "whatis": "who {}", "ptype": "who {}",
+    "x": "print {}", "set var": "", "set variable": "", "!": "",
+}  # fmt: skip
+"""Commands of gdb, cuda-gdb and pdb, with those that do it here; {}: their argument, "": none does."""
+
+
+def _here(line: str) -> str:
+    """What a command of another debugger is here, "" for other lines."""
+    words = line.split()
+    for count in (2, 1):
+        command = _ELSEWHERE.get(" ".join(words[:count]))
+        if command is not None and len(words) >= count:
+            here = command.format(" ".join(words[count:]).strip("()")).strip()
+            return (
+                f"{' '.join(words)} is {here} here"
+                if here
+                else "values stay as the program computes them: change its text"
+            )
+    return ""
+
+
 class _Refused(Exception):
     """A command that cannot be done; the text says why."""
 
@@ -150,7 +178,7 @@ class Prompt(cmd.Cmd):
         try:
             self.do_print(line)
         except ExpressionError as error:
-            raise _Refused(f"{error}, and help lists the commands") from None
+            raise _Refused(_here(line) or f"{error}, and help lists the commands") from None
 
     def go(self, goal: Goal) -> bool:
         self._goal = goal

@@ -41,6 +41,7 @@ __all__ = [
     "default_grid",
     "find_entry",
     "set_specs",
+    "wrong_source",
 ]
 
 MAX_COUNT = 1 << 48
@@ -130,6 +131,19 @@ class Signature:
         outputs = tuple(b for b in buffers if b.name in written | host_read)
         read = tuple(filter(_is_read, parameters))
         return Signature("pipeline", item.name, buffers, parameters, read, outputs, item.params)
+
+
+def wrong_source(source: object) -> BadInputs:
+    """The error of what is no source; a kernel or a pipeline of Python has a text and is called."""
+    message = f"a source is a text, a Path, a Module or a Program, not {type(source).__name__}"
+    name = getattr(getattr(source, "function", source), "__name__", "kernel")
+    name = name if name.isidentifier() else "kernel"
+    if hasattr(source, "text"):
+        call = f"{name}[grid](x, y)" if hasattr(source, "__getitem__") else f"{name}(x, y)"
+        message += f": write {call}, which compiles it, or pass {name}.text()"
+    elif callable(source):
+        message += f": write @vyre.program above def {name}, and {name}[grid](x, y), which compiles it"
+    return BadInputs(message)
 
 
 def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) -> Program | Pipeline:

@@ -21,7 +21,7 @@ from ..ir.program import Module, Program
 from ..ir.tracebacks import public
 from ..rewriting.cloning import copy_for
 from ..worker import import_module
-from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
+from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs, wrong_source
 from .executable import Grid, Inputs
 from .program import ProgramExecutable
 from .recording_folder import recording_folder
@@ -208,6 +208,6 @@ def module_of(source: str | Path | Module | Program) -> Module:
     elif isinstance(source, Module):
         module = source
     else:
-        raise BadInputs(f"a source is a text, a Path, a Module or a Program, not {type(source).__name__}")
+        raise wrong_source(source)
     check(module)
     return module

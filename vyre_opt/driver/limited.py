@@ -27,6 +27,7 @@ from ..ir.diagnostics import Source, decode
 from ..ir.program import Module, Program
 from ..syntax.parser import tables
 from ..syntax.printer import print_program
+from .binding import wrong_source
 from .executable import Grid, Inputs
 from .limited_answers import MAX_ANSWER, MalformedAnswer, nbytes_of, read_array, read_error, text
 
@@ -265,7 +266,7 @@ def _read(source: str | Path | Module | Program, limits: Limits) -> Source:
         return Source(source)
     if isinstance(source, (Module, Program)):
         return Source(print_program(source))
-    raise BadInputs(f"a source is a text, a Path, a Module or a Program, not {type(source).__name__}")
+    raise wrong_source(source)
 
 
 def _plain_inputs(inputs: Any) -> Any:

@@ -12,20 +12,20 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from statistics import median
 from threading import get_ident
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from ..execution.observed_run import TimedLaunch
 from ..execution.plans.watch import label_of
 from ..ir.diagnostics import Location
-from ..ir.tracebacks import hide_own_frames, level_of_caller
+from ..ir.tracebacks import CallTypeError, hide_own_frames, level_of_caller, public
 from ..observers import OBSERVERS
 from ..scheduling.launch_work import LaunchWork, launch_work
 from .call_report import LaunchTiming, show_quantity, show_seconds, show_speed
@@ -254,6 +254,25 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
+class _Called:
+    """Function whose result a `with` enters; its name alone, without parentheses, is an error."""
+
+    def __init__(self, function: Callable[[], Profile]) -> None:
+        update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self) -> Profile:
+        return self._function()
+
+    @public
+    def __enter__(self) -> NoReturn:
+        raise CallTypeError(f"profile is named, not called: {_REMEDY}")
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing: nobody gets here."""
+
+
+@_Called
 def profile() -> Profile:
     """`with profile() as p:` observes launches, passes and compilations in all threads of the process; then `print(p)`.
 

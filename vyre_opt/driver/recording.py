@@ -329,7 +329,10 @@ def read_record(folder: Path) -> tuple[Path, FaultRecord]:
     try:
         fields = json.loads(read_file(folder / "record.json"))
     except OSError as error:
-        raise RecordError(f"{folder} is no record of a fault: {error.strerror}: record.json") from None
+        help = f"run with --record={folder}, or VYRE_RECORD={folder}, until a fault writes one"
+        raise RecordError(
+            f"{folder} is no record of a fault: {error.strerror}: record.json; {help}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{folder}/record.json is damaged: {error}") from None
     if not isinstance(fields, dict) or fields.get("version") != VERSION:

@@ -175,12 +175,16 @@ class Pack:
         if pack_bytes(self.parts(), self.about, self.signature) != self._content:
             raise self.malformed("bytes between its parts are not zeros")
 
-    def malformed(self, what: str) -> PackError:
-        return PackError(f"{self.name} is no pack: {what}; fetch it anew, or write it anew")
+    def malformed(self, what: str, remedy: str = "fetch it anew, or write it anew") -> PackError:
+        return PackError(f"{self.name} is no pack: {what}; {remedy}")
 
     def _read_index(self, content: bytes) -> tuple[int, Any]:
         """End of the index, and the index."""
         if content[:8] != MAGIC:
+            if content.lstrip().startswith((b"vyre ", b"//")):
+                raise self.malformed(
+                    "it is a text", f"write vyre-opt --emit=pack {self.name} -o FILE.vyrepack"
+                )
             raise self.malformed("it does not begin with vyrepack")
         version = int.from_bytes(content[8:12], "little")
         if version != VERSION and len(content) >= HEAD_BYTES:

@@ -6,6 +6,7 @@ The pack has what each call comes to, with all its numbers (see `vyre_opt.kernel
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..driver.operands import as_u32
 from ..driver.planned_function import PlannedFunction, take_array
 from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs
-from ..ir.tracebacks import CallTypeError
+from ..ir.tracebacks import CallTypeError, public
 from ..kernels.call import (
     Call,
     CopiedInput,
@@ -52,6 +53,7 @@ class PackedArrayFunction:
     def __repr__(self) -> str:
         return f"<packed function {self._name}>"
 
+    @public
     def __call__(self, *args: Any, out: Any = None, **options: Any) -> Any:
         """The result, or `out` with it.  Raises BadInputs for arrays, or options, that it was not packed for."""
         arrays = flat(args)
@@ -89,8 +91,12 @@ class PackedArrayFunction:
                 with decoding(self._targets.pack, part):
                     return _call(call.row, target, part, self._targets.decoder)
         packed = " or ".join(_shown(call.operands, call.options) for call in calls)
+        shapes = ", ".join(
+            _arrays(*call) for call in (*((c.operands, c.options) for c in calls), (own, options))
+        )
         raise BadInputs(
-            f"{self._name} is packed for {packed}, and this call has {_shown(own, options)}; pack it for these, too"
+            f"{self._name} is packed for {packed}, and this call has {_shown(own, options)}; "
+            f"pack it for these, too: shapes={{{self._name!r}: [{shapes}]}}"
         )
 
 
@@ -120,6 +126,13 @@ def flat(args: Sequence[Any]) -> list[Any]:
         is_listed = isinstance(arg, (list, tuple)) and bool(arg) and hasattr(arg[0], "shape")
         arrays += arg if is_listed else [arg]
     return arrays
+
+
+def _arrays(operands: Sequence[Any], options: str) -> str:
+    """The arguments of a call as `pack` takes them: `(np.zeros((64, 100), 'float32'),)`, with its options behind them."""
+    arguments = [f"np.zeros({tuple(shape)}, {kind!r})" for shape, kind in operands]
+    arguments += [repr(json.loads(options))] * (options != "{}")
+    return f"({', '.join(arguments)}{',' * (len(arguments) == 1)})"
 
 
 def _shown(operands: Sequence[Any], options: str) -> str:

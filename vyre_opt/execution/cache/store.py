@@ -26,6 +26,7 @@ from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache, read_key
 from ...ir.bounded_read import read_size
+from ...ir.tracebacks import level_of_caller
 from ...records import dataclass
 from ...worker import import_module
 
@@ -241,5 +242,7 @@ def limit_of(text: str | None) -> int:
     try:
         return read_size(text)
     except ValueError as error:
-        warnings.warn(f"{LIMIT_VARIABLE}: {error}; the limit is {DEFAULT_LIMIT >> 20}M", stacklevel=2)
+        warnings.warn(
+            f"{LIMIT_VARIABLE}: {error}; the limit is {DEFAULT_LIMIT >> 20}M", stacklevel=level_of_caller()
+        )
         return DEFAULT_LIMIT
