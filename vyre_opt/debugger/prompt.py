@@ -54,14 +54,14 @@ _ELSEWHERE = {
     "backtrace": "where", "frame": "where", "up": "where", "down": "where", "finish": "return", "nexti": "stepi", "ni": "stepi",
     "run": "restart", "start": "restart", "reverse-step": "back", "reverse-next": "back", "reverse-continue": "rcontinue",
     "delete": "clear {}", "disable": "clear {}", "advance": "until {}", "unt": "until {}", "jump": "until {}", "longlist": "list",
-    "ll": "list", "pp": "print {}", "display": "print {}", "inspect": "print {}", "output": "print {}", "whatis": "who {}", "ptype": "who {}",
+    "ll": "list", "pp": "print {}", "display": "print {}", "inspect": "print {}", "output": "print {}", "whatis": "print {}", "ptype": "print {}",
     "x": "print {}", "set var": "", "set variable": "", "!": "",
 }  # fmt: skip
 """Commands of gdb, cuda-gdb and pdb, with those that do it here; {}: their argument, "": none does."""
 
 
 def _here(line: str) -> str:
-    """What a command of another debugger is here, "" for other lines."""
+    """Message for a command of another debugger, which names the one here; "" for other lines."""
     words = line.split()
     for count in (2, 1):
         command = _ELSEWHERE.get(" ".join(words[:count]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
 from ...ir.ops import OPS
@@ -15,8 +16,10 @@ from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
 from .rewritten_lines import fresh
 
-__all__ = ["SIGN", "literal", "written_out"]
+__all__ = ["MOST_READ", "SIGN", "written_out"]
 
+MOST_READ = 400
+"""Characters of an expression that is written out, at most."""
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "rem", ast.Pow: "pow", ast.LShift: "shl",
     ast.RShift: "shr", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.And: "and", ast.Or: "or", ast.Eq: "eq",
@@ -35,6 +38,8 @@ def written_out(
 ) -> list[str] | None:
     """The lines that compute an expression, of which the last gives `target`, or %p or %r for ""; None for what is no expression
     with an operator.  `version`: of the text's format; the first has no constants in place."""
+    if len(text) > MOST_READ:
+        return None
     writer = _Writer(scope, buffers, version)
     names: list[str] = []
 
@@ -58,14 +63,14 @@ def written_out(
     is_flag = isinstance(tree, (ast.BoolOp, ast.Compare)) or isinstance(getattr(tree, "op", None), ast.Not)
     try:
         target = target or fresh("%p" if is_flag else "%r", scope)
-        writer.taken.add(target)
+        writer.taken[target] = None
         writer.value(tree, target)
     except _NoExpressionError:
         return None
     return writer.lines
 
 
-def literal(number: str, dtype: str) -> str:
+def _literal(number: str, dtype: str) -> str:
     """A number as a constant of a type is written: with a point for floats."""
     is_float = dtype.partition("f")[2].isdigit()
     return f"{number}.0" if is_float and number.lstrip("+-").isdigit() else number
@@ -82,7 +87,7 @@ class _Writer:
         self.scope, self.buffers, self.version = scope, buffers, version
         self.lines: list[str] = []
         self.names: list[str] = []
-        self.taken = set(scope)
+        self.taken = ChainMap[str, object]({}, scope)  # type: ignore[arg-type]
 
     def value(self, node: ast.expr, target: str = "") -> tuple[str, str | None]:
         """The name of a value or a number, and its type where one is known."""
@@ -165,11 +170,11 @@ class _Writer:
         """An operand, a number as a constant of the type of the others."""
         if text.startswith("%"):
             return text
-        number = literal(text, own or dtype)
+        number = _literal(text, own or dtype)
         return number if self.version > 1 else self.line("", f"const {number} : {own or dtype}", "%c")
 
     def line(self, target: str, op: str, kind: str = "%t") -> str:
         name = target or fresh(kind, self.taken)
-        self.taken.add(name)
+        self.taken[name] = None
         self.lines.append(f"{name} = {op}")
         return name

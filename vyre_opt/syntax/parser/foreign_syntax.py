@@ -17,7 +17,7 @@ from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
 from ..op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
-from .foreign_expressions import SIGN, written_out
+from .foreign_expressions import MOST_READ, SIGN, written_out
 from .foreign_grids import with_functions
 from .rewritten_lines import fresh
 
@@ -184,6 +184,8 @@ _OP_WORD = re.compile(r"(?P<name>[a-z_]\w*)(?:<[^>]*>)?\s+(?=[-+%@\d])", re.ASCI
 
 def _expression(statement: Statement) -> Advice | None:
     """An expression with operators that is assigned, stored or a condition: `%r = %a * %v + 1.0`, `y[i] = -v`, `if i < n {`."""
+    if len(statement.line) > 2 * MOST_READ:
+        return None
     match = _WHOLE.match(statement.line) or _CONDITION.match(statement.line)
     if match is None or ((op := _OP_WORD.match(match["text"])) and op["name"] in OPS):
         return None
