@@ -35,6 +35,21 @@ def kernel(x: Read[f32], y: Write[f32]):
 kernel[4](x, y)""", "write x[min(i + 1, len(x) - 1)]", [("min(i + 1, len(x))", "min(i + 1, len(x) - 1)")], np.diff(X, append=X[-1])),
     ("""@vyre.program(workgroup=64)
 def kernel(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    last = len(x) - i
+    y[i] = x[last]
+kernel[4](x, y)""", "write last = len(x) - 1 - i", [("len(x) - i", "len(x) - 1 - i")], X[::-1]),
+    ("""@vyre.program(workgroup=(8, 8))
+def kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):
+    t = vyre.shared(f32, (8, 8))
+    r, c = vyre.global_id(1), vyre.global_id(0)
+    t[r, c] = x[r, c]
+    vyre.barrier()
+    y[r, c] = t[vyre.local_id(0), vyre.local_id(1)]
+kernel[2, 2](x.reshape(16, 16), y.reshape(16, 16))""", "write t[vyre.local_id(1), vyre.local_id(0)]", [("t[r, c]", "t[vyre.local_id(1), vyre.local_id(0)]")],
+     X.reshape(2, 8, 2, 8).transpose(0, 3, 2, 1).ravel()),
+    ("""@vyre.program(workgroup=64)
+def kernel(x: Read[f32], y: Write[f32]):
     t = vyre.shared(f32, 64)
     l, i = vyre.local_id(0), vyre.global_id(0)
     t[l] = x[i]

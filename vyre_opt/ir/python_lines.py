@@ -167,24 +167,15 @@ def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], 
         )
     values = _assigned(around)
     memory = values.get(buffer)
-    if isinstance(memory, ast.Call) and _is_call(memory, "shared") and len(parts) == 1:
-        of_workgroup = _of_workgroup(parts[0], buffer, values) or _with_margin(around, buffer, memory, values)
-        if of_workgroup:
-            return of_workgroup
-    whole = ast.unparse(ast.parse(length, mode="eval"))
-    clamps = [
-        (call.args, number)
-        for call in ast.walk(parts[dimension])
-        if isinstance(call, ast.Call) and _is_call(call, "min")
-        for number, each in enumerate(call.args)
-        if ast.unparse(each) == whole
-    ]
-    if index.startswith(f"{length} - ") and not index.startswith(f"{length} - 1"):
-        parts[dimension] = ast.parse(index.replace(f"{length} - ", f"{length} - 1 - ", 1), mode="eval").body
-    for arguments, number in clamps:
-        arguments[number] = ast.parse(f"{length} - 1", mode="eval").body
-    if ast.unparse(parts[dimension]) != index:
-        return f"the last element is at {length} - 1: write {buffer}[{', '.join(map(ast.unparse, parts))}]"
+    if isinstance(memory, ast.Call) and _is_call(memory, "shared"):
+        margin = _with_margin(around, buffer, memory, values) if len(parts) == 1 else ""
+        if better := _of_workgroup(parts, buffer, values) or margin:
+            return better
+    name = index if index in values else ""
+    if bounded := _up_to_last(values.get(name, parts[dimension]), length):
+        parts[dimension] = ast.parse(bounded, mode="eval").body
+        written = f"{name} = {bounded}" if name else f"{buffer}[{', '.join(map(ast.unparse, parts))}]"
+        return f"the last element is at {length} - 1: write {written}"
     own = {ast.unparse(part): lengths[number] for number, part in enumerate(parts) if number < len(lengths)}
     for node in reversed(around):
         if isinstance(node, ast.For) and ast.unparse(node.target) == index:
@@ -275,8 +266,21 @@ def _is_call(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name
 
 
-def _of_workgroup(index: ast.expr, buffer: str, values: Mapping[str, ast.expr]) -> str:
-    """`t[vyre.local_id(0) + 1]` for shared memory at `t[i + 1]` where i is vyre.global_id(0); "" for another index."""
+def _up_to_last(index: ast.expr, length: str) -> str:
+    """`min(i + 1, len(x) - 1)` for `min(i + 1, len(x))`, `len(x) - 1 - i` for `len(x) - i`; "" for another index."""
+    text = ast.unparse(index)
+    if text.startswith(f"{length} - ") and not text.startswith(f"{length} - 1"):
+        return text.replace(f"{length} - ", f"{length} - 1 - ", 1)
+    copy = ast.parse(text, mode="eval")
+    for call in ast.walk(copy):
+        if isinstance(call, ast.Call) and _is_call(call, "min"):
+            last = ast.parse(f"{length} - 1", mode="eval").body
+            call.args = [last if ast.unparse(each) == length else each for each in call.args]
+    return "" if ast.unparse(copy) == text else ast.unparse(copy)
+
+
+def _of_workgroup(indices: Sequence[ast.expr], buffer: str, values: Mapping[str, ast.expr]) -> str:
+    """`t[vyre.local_id(0) + 1]` for shared memory at `t[i + 1]` where i is vyre.global_id(0); "" for other indices."""
 
     class Local(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:
@@ -287,11 +291,13 @@ def _of_workgroup(index: ast.expr, buffer: str, values: Mapping[str, ast.expr]) 
             names = (name for name, value in values.items() if ast.unparse(value) == local)
             return ast.parse(next(names, local), mode="eval").body
 
-    was, right = ast.unparse(index), ast.unparse(Local().visit(ast.parse(ast.unparse(index), mode="eval")))
-    if was == right:
-        return ""
+    was = ", ".join(map(ast.unparse, indices))
+    right = ", ".join(
+        ast.unparse(Local().visit(ast.parse(ast.unparse(each), mode="eval"))) for each in indices
+    )
+    counts = f"{was} {'count' if len(indices) > 1 else 'counts'} in the whole launch"
     return (
-        f"{buffer} is memory of one workgroup, and {was} counts in the whole launch: write {buffer}[{right}]"
+        f"{buffer} is memory of one workgroup, and {counts}: write {buffer}[{right}]" if was != right else ""
     )
 
 
