@@ -72,9 +72,9 @@ class ScanOptions(SimpleNamespace):
         has_context = self.context or self.before_context or self.after_context
         has_min_blob = ctx.get_parameter_source("min_blob") is not ParameterSource.DEFAULT
         wrong = (
-            (self.strict and self.decode is None, "--strict is of --decode"),
+            (self.strict and self.decode is None, "--strict is of --decode: write --decode, too"),
             (self.decode and self.has_blobs, "--decode searches what whole files encode, --blobs pieces of them"),
-            (has_min_blob and not self.has_blobs, "--min-blob is of --blobs and --only-blobs"),
+            (has_min_blob and not self.has_blobs, "--min-blob is of --blobs and --only-blobs: write --blobs, too"),
             (self.json and self.sarif, "--json and --sarif are two forms of output"),
             (is_record and (self.count or self.is_brief or self.only_matching),
              "--json and --sarif print whole matches; leave out -c, -l, -L, -o and -q"),
