@@ -223,7 +223,10 @@ def _kernel(particle: Array, one: Array, other: Array, dtype: Any = np.float32) 
     kernel = np.empty((len(x), len(y)), np.float32)
     for start in range(0, len(x), BLOCK):  # which caches hold
         rows = slice(start, start + BLOCK)
-        s = np.clip(left[rows] @ right, 0, FAR**2, dtype=np.float32)
+        # OpenBLAS also multiplies what lies behind a small matrix in a register, which may be no number
+        with np.errstate(invalid="ignore"):
+            product = left[rows] @ right
+        s = np.clip(product, 0, FAR**2, dtype=np.float32)
         np.sqrt(s, out=s)
         block = np.multiply(s, np.float32(1 / 3), out=kernel[rows])
         block += 1
