@@ -1,7 +1,7 @@
 """Fixtures of all tests: the command-line tools as processes, and which tests a run has.
 
     pytest              the plain tests: no slow one, none of the folder `campaign`, and of long tables a few cases each
-    pytest --slow       the tests that slow_tests.txt lists; files that are named run theirs without it
+    pytest --slow       the tests that slow_tests.txt lists, and cases of tables beyond the first; files that are named run theirs without it
     pytest --campaign   the rest: the folder `campaign`, and the other cases of those tables
 
 The mark `gpu` is for tests that need a GPU.  Without one they are skipped, and the run says at its end how many.
@@ -12,7 +12,7 @@ import os
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
@@ -128,6 +128,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     gc.disable()  # until there are all tests, which are no garbage
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
+    config.addinivalue_line("markers", "slow: left out of the plain run; run by `pytest --slow`")
     config.addinivalue_line("markers", "campaign: left out of the plain run; run by `pytest --campaign`")
     quick.whole_tables = config.option.campaign
     if not hasattr(config, "workerinput"):  # the workers of a run inherit its folder
@@ -153,6 +154,16 @@ def _use_a_cache_of_the_tests(config: pytest.Config) -> None:
         os.environ["VYRE_CACHE_DIR"] = folder.name
     else:
         os.environ["VYRE_CACHE_DIR"] = str(config.cache.mkdir("compiled"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Every second worker imports the files from the last one on: of two in a fresh checkout each compiles half of them, and reads
+    the byte code of the others."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
+        report.result.reverse()
+    return report
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -185,6 +196,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         number, count = _share(config.option.share)
         # by a hash of the name: a new test moves no other from share to share
         _select(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % count == number - 1)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)  # as the other workers have them
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_items and no_gpu():
         config.stash[_LEFT_OUT] = len(gpu_items)

@@ -27,13 +27,16 @@ ENDS = re.compile(r"""[.!?:]['"`)\]]*\Z""")
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The line and text of each docstring: of modules, classes, functions, and of the names that they define."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
+    blocks: list[ast.AST] = [tree]
+    while blocks:
+        node = blocks.pop()
+        for statement in getattr(node, "body", ()):
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 value = statement.value.value
                 if isinstance(value, str):
                     yield statement.lineno, value.strip()
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):  # expressions have none
+            blocks += getattr(node, name, ())
 
 
 def problem(text: str) -> str | None:

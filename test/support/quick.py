@@ -1,4 +1,5 @@
-"""Which of many cases the plain run has: a few of each group; `pytest --campaign` has the others."""
+"""Which of many cases a run has: of those that are kept of each group, the plain run has the first half and `pytest --slow` the rest;
+`pytest --campaign` has all others."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def quick(
     ids: Iterable[str] | None = None,
     one_parameter: bool = False,
 ) -> list[Any]:
-    """The cases as pytest parameters.  Of each `group`, those after the first `keep` are for campaigns.
+    """The cases as pytest parameters.  Of each `group`, those after the first `keep` are for campaigns, and those of the second half
+    of these are slow.
 
     `ids`: the name of each case.  A tuple is several parameters of one case, as pytest has it, unless there is `one_parameter` only.
     """
@@ -35,6 +37,7 @@ def quick(
         is_kept = seen[key] <= keep
         if is_kept or whole_tables:
             values = case if type(case) is tuple and not one_parameter else (case,)
-            marks = () if is_kept else pytest.mark.campaign
+            is_plain = 2 * seen[key] <= keep + 1
+            marks = () if is_plain else pytest.mark.slow if is_kept else pytest.mark.campaign
             parameters.append(pytest.param(*values, marks=marks, id=name))
     return parameters

@@ -1,4 +1,5 @@
-"""Slow tests: functions that the plain run leaves out for their time, by the table test/slow_tests.txt.
+"""Slow tests: functions that the plain run leaves out for their time, by the table test/slow_tests.txt, and cases of a table beyond
+its first (see `quick`).
 
 `pytest --slow` runs them, and CI a fixed share.  `make slow-tests` measures all tests and writes the table again: it is
 data, so that no mark in the code goes stale when a test becomes faster.
@@ -41,7 +42,8 @@ def slow_functions() -> frozenset[str]:
 
 def is_slow(item: pytest.Item) -> bool:
     """Whether the plain run leaves a test out.  Tests that need a GPU stay: there is no time to save on other machines."""
-    return function_of(item.nodeid) in slow_functions() and item.get_closest_marker("gpu") is None
+    is_listed = function_of(item.nodeid) in slow_functions() or item.get_closest_marker("slow") is not None
+    return is_listed and item.get_closest_marker("gpu") is None
 
 
 @dataclass(eq=False)  # plugins are told apart, not compared
