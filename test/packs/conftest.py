@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support import aarch64 as emulator
 
 from vyre_opt.packs import target
 
@@ -13,6 +12,8 @@ from vyre_opt.packs import target
 @pytest.fixture
 def aarch64(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The level of packs whose programs an emulator runs, on the threads of this process."""
+    from support import aarch64 as emulator  # not where the tests of GPUs run, which have no emulator
+
     emulator.failures.clear()
     monkeypatch.setattr(target, "levels_of_this_machine", lambda: ("aarch64",))
     monkeypatch.setattr(target, "link", emulator.link)
