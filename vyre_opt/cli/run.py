@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Source, printable
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, printable
 from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
@@ -284,14 +284,14 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     # here specialization constants have their values, so -O begins with `specialize`
     options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
     clock = Stopwatch()
-    module = _load(file, options)
+    module, told = _load(file, options)
     if options.target == "cuda":
         from ..driver import gpu_warm_up
 
         gpu_warm_up.begin()
     clock.lap("read")
     try:
-        return _run(module, options, clock)
+        return _run(module, told, options, clock)
     finally:
         if options.timing:
             errors.write_stderr(clock.table() + clock.details)
@@ -310,8 +310,8 @@ def _write_profile(taken: Profile, options: RunOptions) -> None:
         write_text(taken.trace_text(), path)
 
 
-def _load(file: str, options: RunOptions) -> Module:
-    """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
+def _load(file: str, options: RunOptions) -> tuple[Module, list[Location | None]]:
+    """The verified module, and the places of its warnings, which go to stderr.  Raises DiagnosticError."""
     from ..execution.cache.ir_results import ir_result
     from ..execution.cache.store import default_store
     from ..execution.limits import compiling
@@ -328,7 +328,7 @@ def _load(file: str, options: RunOptions) -> Module:
         run_debug.place_module(module, options)
     if options.replay is None:
         errors.print_diagnostics(diagnostics + breakpoints * (not options.debug), options.color)
-    return module
+    return module, [diagnostic.loc for diagnostic in diagnostics]
 
 
 def _read(source: Source) -> tuple[Module, list[Diagnostic], list[Diagnostic]]:
@@ -344,7 +344,7 @@ def _read(source: Source) -> tuple[Module, list[Diagnostic], list[Diagnostic]]:
     return module, diagnostics, [each for p in module.programs.values() for each in ignored_breakpoints(p)]
 
 
-def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
+def _run(module: Module, told: Sequence[Location | None], options: RunOptions, clock: Stopwatch) -> int:
     from ..execution.dispatcher import DispatchError, LocatedBadInputs, ProgramError
     from ..execution.plans.watch import Times
     from . import run_buffers, run_report
@@ -371,7 +371,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         words = executable.param_words(dict(options.param))
         files = run_buffers.read_inputs(executable, options.inputs)
         arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
-        _warn_of_grid(executable, options, arguments)
+        _warn_of_launches(module, executable, options, arguments, words, told)
         clock.lap("prepare")
         if options.autotune:
             from .run_tune import autotune
@@ -465,22 +465,30 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
     return False
 
 
-def _warn_of_grid(executable: AnyExecutable, options: RunOptions, arguments: Sequence[Any]) -> None:
-    """Print the warnings of a --grid along an axis that the program ignores, or that leaves elements out."""
+def _warn_of_launches(
+    module: Module,
+    executable: AnyExecutable,
+    options: RunOptions,
+    arguments: Sequence[Any],
+    params: Mapping[str, int],
+    told: Sequence[Location | None],
+) -> None:
+    """Print the warnings of launches on these arguments, but for those that are `told`."""
     from ..driver.program import ProgramExecutable
-    from ..ir.ignored_axes import ignored_axes
-    from ..ir.swapped_axes import swapped_axes, wrong_extent
+    from ..ir.launch_warnings import launch_warnings, pipeline_warnings
+    from ..ir.unreached_elements import LaunchedAt
 
-    if isinstance(executable, ProgramExecutable) and options.grid is not None:
+    names = [buffer.name for buffer in executable.signature.buffers]
+    arrays, numbers = dict(zip(names, arguments, strict=False)), executable.extent_params(params)
+    if not isinstance(executable, ProgramExecutable):
+        found = pipeline_warnings(module, module.pipelines[executable.name], arrays, numbers, told)
+    elif options.grid is not None:
         program, grid = executable.program, (*options.grid, 1, 1)[:3]
-        lengths = {
-            buffer.name: tuple(getattr(array, "shape", ()))
-            for buffer, array in zip(program.bound_buffers, arguments, strict=False)
-        }
-        found = [*ignored_axes(program, grid, program.loc)]
-        found += swapped_axes(program, grid, lengths, program.loc)
-        found += wrong_extent(program, grid, lengths, program.loc, is_whole=True)
-        errors.print_diagnostics(found, options.color)
+        at = LaunchedAt(program.loc, option="--grid", is_whole=True)
+        found = launch_warnings(program, grid, arrays, numbers, at, told)
+    else:
+        return
+    errors.print_diagnostics([*found], options.color)
 
 
 def _call(

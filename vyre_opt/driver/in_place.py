@@ -8,7 +8,7 @@ program sees what they held before the call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ class InPlace:
 
     `compile(target)`: the program or pipeline for a target.  `target`: None for that of the arrays of each call.
     `places`: of the arrays among the arguments, in the order of the signature's parameters.  `scalars`: in the order of
-    their names.  `warn`: hears of the grid and the arrays of each call that none before it was like.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before
+    their names.  `warn`: hears of the grid, the arrays, and the whole numbers by "@name", of each call that none before it was like.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before
     anything runs, and ProgramError for a fault of a program.
     """
 
@@ -46,7 +46,7 @@ class InPlace:
         target: DispatcherLike | None,
         positions: Sequence[int],
         scalars: Sequence[Scalar],
-        warn: Callable[[Grid, Sequence[Any]], None] = lambda grid, arrays: None,
+        warn: Callable[[Grid, Sequence[Any], Mapping[str, int]], None] = lambda grid, arrays, params: None,
     ) -> None:
         self._compile, self._target, self._warn = compile, target, warn
         self._positions, self._scalars = positions, scalars
@@ -143,8 +143,9 @@ class InPlace:
         """A call that none before it was like."""
         executable = self.executable(arrays)
         names = [name for name, _, _ in self._scalars]
-        bound, owners = executable.bind_in_place(arrays, grid, dict(zip(names, words, strict=True)))
-        self._warn(grid, arrays)
+        params = dict(zip(names, words, strict=True))
+        bound, owners = executable.bind_in_place(arrays, grid, params)
+        self._warn(grid, arrays, executable.extent_params(params))
         shape_params = tuple(number for number, name in enumerate(names) if name in executable.shape_params)
         if key is not None and bound.is_lasting:
             if shape_params != self._shape_params:  # the key is that of calls before the first

@@ -23,7 +23,9 @@ class Spelling:
     comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints.  `id`: an op
     with an axis.  `atomic`: the usual one.  `update`: an atomic instead of a store, of its name, buffer, texts of its indices and its value, type and
     text.  `element`: one of a buffer, of texts of indices.  `target`: the element that the text of a store names, "" where it says none.
-    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `blocks`: workgroups of so many invocations for the elements of a buffer.  `lanes`: so many invocations of a workgroup, in a program's head.
+    `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `workgroups`: number of
+    workgroups for the elements of an array along a dimension, or for all, of the array, the dimension or None, the number of dimensions, and the elements of a workgroup.  `lanes_name`: the name of the number of invocations in the head of a program, of the source and the place of the program in it.  `stepped`: the head of a loop of
+    a text with another step.  `widened`: what computes a text in a wider type, of the text, that type, its own, and the name of a number in it.  `lanes`: so many invocations of a workgroup, in a program's head.
     `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load.  `part`: what is passed where the first elements of a buffer are all
     that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
     access in it, the buffer, its extents and the dimension."""
@@ -51,7 +53,10 @@ class Spelling:
     target: Callable[[str], str]
     lanes: Callable[[int], str]
     guard: Callable[[str, str, str, str, str, int], str]
-    blocks: Callable[[str, int], str]
+    workgroups: Callable[[str, int | None, int, int | str], str]
+    lanes_name: Callable[[str, int], str]
+    stepped: Callable[[str, str], str]
+    widened: Callable[[str, str, str, str], str]
     apart: Callable[[str, str, str], str]
     part: Callable[[str, int], str]
     longer: Callable[[str, str, int], str]
@@ -91,7 +96,14 @@ VYRE = Spelling(
     element=lambda buffer, indices: _in_text(buffer, indices),
     target=lambda source: "",
     lanes=lambda count: f"workgroup({count})",
-    blocks=lambda name, lanes: f"ceil_div(len(@{name}), {lanes})",
+    workgroups=lambda name, dimension, rank, each: _divided(
+        f"len(@{name})" if dimension is None else f"len(@{name}, {dimension})", "ceil_div", each
+    ),
+    lanes_name=lambda source, start: "",
+    stepped=lambda source, step: "",
+    widened=lambda source, wide, narrow, name: (
+        f"compute in {wide}: begin with %{name}_{wide} = cast %{name} : {narrow} -> {wide}"
+    ),
     apart=lambda name, dtype, source: (
         f"store to another buffer, buffer @out : {dtype}[?] write live_out"
         if source
@@ -108,6 +120,10 @@ VYRE = Spelling(
         else f": write %extent = {length}, %inside = lt %{index}, %extent : u32, and if %inside {{ before it, }} behind it"
     ),
 )
+
+
+def _divided(length: str, divide: str, by: int | str) -> str:
+    return length if by == 1 else f"{divide}({length}, {by})"
 
 
 def _in_text(buffer: str, indices: Sequence[str]) -> str:
@@ -147,7 +163,18 @@ PYTHON = Spelling(
     element=lambda buffer, indices: f"{buffer}[{', '.join(index.removeprefix('%') for index in indices)}]",
     target=lambda source: python_lines.target_text(source),
     lanes=lambda count: f"@vyre.program(workgroup={count})",
-    blocks=lambda name, lanes: f"vyre.ceil_div(len({name}), {lanes})",
+    workgroups=lambda name, dimension, rank, each: _divided(
+        f"{name}.shape[{dimension}]"
+        if dimension is not None
+        else f"len({name})"
+        if rank == 1
+        else " * ".join(f"{name}.shape[{d}]" for d in range(rank)),
+        "vyre.ceil_div",
+        each,
+    ),
+    lanes_name=python_lines.lanes_name,
+    stepped=python_lines.stepped,
+    widened=lambda source, wide, narrow, name: python_lines.widened(source, wide, narrow),
     apart=lambda name, dtype, source: (
         f"declare out: Write[{dtype}] in the head, and write {python_lines.stored_apart(source, name)}"
         if source

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 
 __all__ = [
     "bound",
     "guard",
     "index_parts",
+    "lanes_name",
     "lengthened",
     "loop_as_id",
     "stored_apart",
@@ -134,6 +136,43 @@ def counts_workgroups(text: str, start: int, end: int) -> bool:
         return False
     index = target.slice
     return _is_call(_assigned(around).get(getattr(index, "id", ""), index), "workgroup_id")
+
+
+def lanes_name(text: str, start: int) -> str:
+    """`LANES` for a function at `start` under `@vyre.program(workgroup=LANES)`; "" where its head says a number."""
+    head = text[max(0, text.rfind("@", 0, start)) : start]
+    named = re.search(r"\bworkgroup\s*=\s*([^\W\d][\w.]*)\s*[,)]", head)
+    return named[1] if named else ""
+
+
+def stepped(source: str, step: str) -> str:
+    """`write for k in range(i, n, 256):` for the text of a loop over a range and another step; "" for another loop."""
+    try:
+        (loop,) = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return ""
+    call = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(loop, ast.For) or not isinstance(call, ast.Call) or len(call.args) != 3:
+        return ""
+    call.args[2] = ast.parse(step, mode="eval").body
+    return f"write for {ast.unparse(loop.target)} in {ast.unparse(call)}:"
+
+
+def widened(source: str, wide: str, narrow: str) -> str:
+    """`write u8(u32(a[i]) * 77 + u32(b[i]) >> 8)` for the text `(a[i] * 77 + b[i]) >> 8`; a shift to the left stays wide."""
+    try:
+        tree = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError):
+        return f"convert what it is computed from to {wide} first"
+
+    def wider(node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.BinOp):
+            return ast.BinOp(wider(node.left), node.op, wider(node.right))
+        return node if isinstance(node, ast.Constant) else ast.Call(ast.Name(wide), [node], [])
+
+    text = ast.unparse(wider(tree))
+    is_left = isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.LShift)
+    return f"write {text}" if is_left else f"write {narrow}({text})"
 
 
 MOST_PARSED = 200_000

@@ -20,7 +20,7 @@ from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
 
-__all__ = ["UPDATES", "indices_shown", "racing_launches", "racing_stores", "shown", "updated"]
+__all__ = ["UPDATES", "indices_shown", "plain_counts", "racing_launches", "racing_stores", "shown", "updated"]
 
 UPDATES = {
     "add": "atomic_add",
@@ -116,6 +116,44 @@ def racing_stores(program: Program) -> Iterator[Diagnostic]:
             yield _warning(program, op, origins, f"all {program.lanes} invocations of a workgroup")
 
 
+def plain_counts(program: Program) -> Iterator[Diagnostic]:
+    """The warnings of plain loads of an element that the same block counts by an atomic, for a place to store at: `at = count[0]` beside
+    `atomic_add(count, 0, 1)`, which several invocations get alike."""
+    ops = [*program.walk()]
+    if not any(op.definition.format == "atomic" for op in ops):
+        return
+    used = {operand for op in ops for operand in op.operands}
+    places = {index for op in ops if op.name == "store" for index in op.indices}
+    places |= {op.operands[0] for op in ops if op.name == "cast" and op.result in places}
+    for block in (program.body, *(block for op in ops for block in op.regions)):
+        loads: dict[object, Op] = {}
+        for op in block.ops:
+            if op.regions or op.definition.effects & {"sync", "subgroup"}:
+                loads = {}
+            elif op.name == "load" and op.result in places:
+                loads[(op.attrs["buffer"], *map(_identity, op.indices))] = op
+            elif op.definition.format == "atomic" and op.result not in used:
+                load = loads.get((op.attrs["buffer"], *map(_identity, op.indices)))
+                if load is not None:
+                    yield _plain_count(load, op)
+
+
+def _plain_count(load: Op, atomic: Op) -> Diagnostic:
+    spelling = spelling_at(load.loc)
+    texts = ["" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end] for op in (load, atomic)]
+    element = (
+        texts[0] if spelling.name == "PYTHON" else spelling.element(load.attrs["buffer"], indices_shown(load))
+    )
+    name = load.result.name if spelling.name == "PYTHON" else f"%{load.result.name}"
+    text = texts[1].partition(" = ")[2] or texts[1]
+    message = (
+        f"several invocations read {element} before one of them counts it on, and store at the same place"
+    )
+    help = f"write {name} = {text}, which gives the number before, in the place of both"
+    warning = Diagnostic("warning", message, load.loc, help=help)
+    return warning.note("it is counted here", atomic.loc)
+
+
 def racing_launches(program: Program, grid: Sequence[Extent], loc: Location | None) -> Iterator[Diagnostic]:
     """The warnings of stores that race between the workgroups of a launch at `loc`, where they do not within one."""
     if all(not isinstance(extent, int) or extent <= 1 for extent in grid) or 0 in grid:
@@ -197,9 +235,14 @@ def updated(op: Op) -> tuple[Op, Value] | None:
     return None
 
 
-def _identity(value: Value) -> object:
-    known = constant_value(value)
-    return value if known is None else known
+def _identity(value: Value, depth: int = 4) -> object:
+    """Key that two values share which are the same: constants, elements of one array at the same indices, and ops of the same."""
+    known, op = constant_value(value), value.owner
+    if known is not None:
+        return known
+    if depth == 0 or not isinstance(op, Op) or not (op.name == "load" or op.definition.is_pure) or op.regions:
+        return value
+    return (op.name, *op.attrs.items(), *[_identity(operand, depth - 1) for operand in op.operands])
 
 
 def shown(value: Value) -> str:

@@ -6,30 +6,34 @@
 The first workgroup is run with what its indices and conditions need: ids, constants, and lengths and whole numbers of the caller, each
 as large as the workgroup.  What depends on the contents of buffers is not known, and neither is who comes to an access behind such a
 condition: these are left out, so what is told does happen in a call.  Three rounds of a loop are run, which is enough for what
-one round stores and the next one reads.
+one round stores and the next one reads.  A launch has its first workgroups run, with the lengths, numbers and indices of the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
 
 from ..records import dataclass
 from . import arith
-from .diagnostics import Diagnostic, spelling_at
+from .diagnostics import Diagnostic, Location, spelling_at
+from .grids import Extent
 from .loops import bounds, inits
-from .ops import AXES
+from .ops import AXES, SUBGROUP_SIZE
 from .program import Block, Buffer, Op, Program, Value
 from .racing_stores import UPDATES, indices_shown, shown, updated
 from .rewrite import constant_value
 from .types import DataType
 
-__all__ = ["unordered_accesses"]
+__all__ = ["Run", "Supposed", "unordered_accesses", "unordered_launches"]
 
 Column = int | list[int] | None
 """Number of each invocation, one number for all of them, or None for what is not known."""
 Lanes = Sequence[int] | None
 """Invocations that come to an op; None where that is not known."""
-Place = int | tuple[int, ...]
+Place = int | tuple[Any, ...]
 
 MOST_LANES = 1024
 MOST_STEPS = 1 << 18
@@ -37,6 +41,8 @@ MOST_STEPS = 1 << 18
 ROUNDS = 3
 _MOST_TERMS = 50
 """Ops of the value of a store that are looked at."""
+_SMALL = 64
+"""Invocations of a launch that are run at least, where it has so many."""
 
 
 def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
@@ -47,16 +53,82 @@ def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
         if op.definition.format == "store" and "buffer" in op.attrs
     }
     if 1 < program.lanes <= MOST_LANES and stored:
-        run = _Run(program, stored)
-        try:
-            run.block(program.body, range(program.lanes))
-        except _Enough:
-            pass
+        run = _Accesses(program, stored)
+        run.run()
+        if not run.warnings and any(op.name == "for" and not _is_known(op) for op in program.walk()):
+            run = _Accesses(program, stored, Supposed(times=2))  # loops over a length have a second round
+            run.run()
         yield from run.warnings.values()
+
+
+def _is_known(loop: Op) -> bool:
+    return all(isinstance(b, int) or constant_value(b) is not None for b in bounds(loop))
+
+
+def unordered_launches(
+    program: Program,
+    grid: Sequence[Extent],
+    shapes: Mapping[str, Sequence[int]],
+    params: Mapping[str, int],
+    contents: Mapping[str, Any],
+    loc: Location | None,
+    told: Collection[Location | None] = (),
+) -> Iterator[Diagnostic]:
+    """Warnings of the accesses of a launch at `loc`, by what the caller passes: those between its first workgroups, too.
+
+    `shapes`: extents of arrays by names of buffers.  `params`: whole numbers, by "@name".  `contents`: arrays that are read, of which
+    elements are taken as indices.  `told`: places of warnings that were given before.
+    """
+    extents = tuple(extent for extent in grid if isinstance(extent, int) and extent > 0)
+    stored = _shared_stores(program)
+    if len(extents) < len(grid) or program.lanes > MOST_LANES or not stored:
+        return
+    axis = next((axis for axis, extent in enumerate(extents) if extent > 1), 0)
+    count = min(extents[axis], max(2, _SMALL // program.lanes))
+    groups = tuple(tuple(n if a == axis else 0 for a in range(3)) for n in range(count))
+    run = _Accesses(program, stored, Supposed(extents, groups, None, shapes, params, contents))
+    run.run()
+    for warning in run.warnings.values():
+        if warning.loc not in told:
+            yield warning.note("it is launched here", loc)
+
+
+def _shared_stores(program: Program) -> set[str]:
+    """Buffers that are stored to, but for those of which each invocation has an element of its own, that of its number."""
+    stored: set[str] = set()
+    indices: dict[str, set[object]] = {}
+    for op in program.walk():
+        if op.definition.format not in ("load", "store", "atomic") or "buffer" not in op.attrs:
+            continue
+        name, owners = op.attrs["buffer"], [index.owner for index in op.indices]
+        is_own = all(isinstance(owner, Op) and owner.name == "global_id" for owner in owners)
+        axes = tuple(owner.attrs["axis"] for owner in owners if isinstance(owner, Op)) if is_own else op
+        indices.setdefault(name, set()).add(axes)
+        if op.definition.format == "store":
+            stored.add(name)
+    return {name for name in stored if len(indices[name]) > 1 or isinstance(next(iter(indices[name])), Op)}
 
 
 class _Enough(Exception):
     """Error that ends a run of so many ops that the others are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """Facts that a run takes for given: workgroups of the grid, those that are run, and lengths and whole numbers of the caller, by the names
+    of buffers and "@name" of params.  `places`: the invocations of a workgroup that are run, by their local ids; all by default.
+    `contents`: arrays of the caller, of which elements are taken.  `times`: how many times the workgroup lengths are that nothing says."""
+
+    grid: tuple[int, ...] = (1, 1, 1)
+    groups: tuple[tuple[int, ...], ...] = ((0, 0, 0),)
+    places: tuple[tuple[int, ...], ...] | None = None
+    shapes: Mapping[str, Sequence[int]] | None = None
+    params: Mapping[str, int] | None = None
+    contents: Mapping[str, Any] = field(default_factory=dict)
+    times: int = 1
+
+
+ONE_GROUP = Supposed()
 
 
 class _Around:
@@ -68,36 +140,49 @@ class _Around:
 
 @dataclass(slots=True)
 class _Access:
-    """A run of an access by all invocations that come to it: its op, and the runs of conditions and loops around it."""
+    """A run of an access by all invocations that come to it: its op, the runs of conditions and loops around it, and how many barriers of
+    each scope were before it: of the grid, of a workgroup, of a subgroup; and ops that may wait for other workgroups."""
 
     op: Op
     around: tuple[_Around, ...]
+    behind: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 Touch = tuple[int, _Access]
 """An invocation and its access of an element."""
 
 
-class _Run:
-    """A workgroup.  `written`, `read`: by buffer, the last store to an element and the loads of it since the last barrier."""
+class Run:
+    """A run of the indices and conditions of some invocations, numbered from 0: by workgroups, and in these by `places`."""
 
-    def __init__(self, program: Program, stored: set[str]) -> None:
-        self.program = program
-        self.stored = stored
+    def __init__(self, program: Program, supposed: Supposed = ONE_GROUP) -> None:
+        self.program, self.supposed = program, supposed
+        x, y, z = program.workgroup
+        self.places = supposed.places or [(n % x, n // x % y, n // (x * y)) for n in range(x * y * z)]
+        self.count = len(self.places) * len(supposed.groups)
         self.columns: dict[Value, Column] = {}
         self.computed_from: dict[Op, list[Column]] = {}
-        self.written: dict[str, dict[Place, Touch]] = {}
-        self.read: dict[str, dict[Place, list[Touch]]] = {}
-        self.copies: dict[str, _Access] = {}
         self.around: tuple[_Around, ...] = ()
-        self.warnings: dict[str, Diagnostic] = {}
         self.left = MOST_STEPS
+
+    def run(self) -> None:
+        """Run the program, up to the most steps."""
+        try:
+            self.block(self.program.body, range(self.count))
+        except _Enough:
+            pass
+
+    def access(self, op: Op, lanes: Lanes) -> None:
+        """Hear of a load, a store or an atomic of these invocations."""
+
+    def meet(self, op: Op) -> None:
+        """Hear of an op that orders accesses."""
 
     # --- control flow
 
     def block(self, block: Block, lanes: Lanes) -> None:
         for op in block.ops:
-            self.left -= self.program.lanes
+            self.left -= self.count
             if self.left < 0:
                 raise _Enough
             self.op(op, lanes)
@@ -113,20 +198,16 @@ class _Run:
         elif op.regions:
             for region in op.regions:
                 self.block(region, lanes)
-        elif "sync" in effects or "subgroup" in effects:
-            self.meet()
-        elif "wait" in effects:
-            self.copies.clear()
-        elif op.definition.format in ("load", "store"):
+        elif effects & {"sync", "subgroup", "wait"}:
+            self.meet(op)
+        elif op.definition.format in ("load", "store", "slice_store", "atomic"):
             self.access(op, lanes)
+            if op.attrs["buffer"] in self.supposed.contents:
+                self.columns[op.results[0]] = self.loaded(op)
         elif len(op.results) == 1 and (op.definition.is_pure or not effects):
             column = self.computed(op)
             if column is not None:
                 self.columns[op.results[0]] = column
-
-    def meet(self) -> None:
-        self.written.clear()
-        self.read.clear()
 
     def branch(self, op: Op, lanes: Lanes) -> None:
         condition = self.columns.get(op.operands[0], constant_value(op.operands[0]))
@@ -157,7 +238,7 @@ class _Run:
         given = [column for column, part in zip(columns, parts, strict=False) if part is None or part]
         if len(given) == 1 and None not in parts:
             return given[0]
-        result: list[int] = [0] * self.program.lanes
+        result: list[int] = [0] * self.count
         for column, part in zip(columns, parts, strict=False):
             if part is None or (column is None and part):
                 return None
@@ -191,8 +272,12 @@ class _Run:
             at = _added(at, step)
         else:
             values = [None] * len(values)
+            self.leave(op)
         self.around = before
         self.columns.update(zip(op.results, values, strict=False))
+
+    def leave(self, op: Op) -> None:
+        """Hear of a loop that may have more rounds."""
 
     def while_(self, op: Op, lanes: Lanes) -> None:
         condition, body = op.regions
@@ -216,9 +301,11 @@ class _Run:
             ]
             if part is None:
                 values = [None] * len(values)
+                self.leave(op)
                 break
         else:
             values = [None] * len(values)
+            self.leave(op)
         self.around = before
         self.columns.update(zip(op.results, values, strict=False))
 
@@ -259,42 +346,135 @@ class _Run:
     def each(self, columns: Sequence[Column], of: object) -> Column:
         if all(isinstance(column, int) for column in columns):
             return of(*columns)  # type: ignore[operator,no-any-return]
-        lists = [c if isinstance(c, list) else [c] * self.program.lanes for c in columns]
+        lists = [c if isinstance(c, list) else [c] * self.count for c in columns]
         return [of(*numbers) for numbers in zip(*lists, strict=True)]  # type: ignore[operator]
 
     def given(self, op: Op) -> Column:
-        """Column of an id, or of what the caller gives: a length or a number, as large as the workgroup."""
-        program, (x, y, _) = self.program, self.program.workgroup
+        """Column of an id, or of what the caller gives: a length or a number, as large as the workgroup where nothing says it."""
+        program, supposed = self.program, self.supposed
         axis = AXES.index(str(op.attrs.get("axis", "x")))
-        if op.name in ("local_id", "global_id"):
-            divisor = (1, x, x * y)[axis]
-            extent = program.workgroup[axis]
-            return 0 if extent == 1 else [lane // divisor % extent for lane in range(program.lanes)]
-        if op.name == "workgroup_id":
-            return 0
-        if op.name in ("workgroup_size", "global_size"):
-            return program.workgroup[axis]
-        if op.name == "num_workgroups":
-            return 1
+        size, groups = program.workgroup[axis], supposed.grid[axis]
+        if op.name in ("local_id", "global_id", "workgroup_id"):
+            ids = [group[axis] for group in supposed.groups]
+            if op.name == "workgroup_id":
+                return self.alike([id for id in ids for _ in self.places])
+            of_size = size if op.name == "global_id" else 0
+            return self.alike([id * of_size + place[axis] for id in ids for place in self.places])
+        if op.name in ("workgroup_size", "num_workgroups", "global_size"):
+            return {"workgroup_size": size, "num_workgroups": groups}.get(op.name, size * groups)
         if op.name == "len":
             return self.extent(program.buffers.get(op.attrs["buffer"]), op.attrs.get("dimension") or 0)
-        return program.lanes if op.definition.format == "param" else None
+        if op.definition.format != "param":
+            return None
+        return program.lanes if supposed.params is None else supposed.params.get(f"@{op.attrs['param']}")
+
+    def alike(self, column: list[int]) -> Column:
+        return column[0] if len(set(column)) == 1 else column
 
     def extent(self, buffer: Buffer | None, dimension: int) -> Column:
         if buffer is None:
             return None
         fixed = buffer.shape[dimension]
+        if fixed is None and self.supposed.shapes is not None:
+            shape = self.supposed.shapes.get(buffer.name, ())
+            return shape[dimension] if len(shape) == buffer.dimensions else None
         axis = buffer.dimensions - 1 - dimension
         along = self.program.workgroup[axis] if axis < 3 else 1
-        return fixed if fixed is not None else along if along > 1 else self.program.lanes
+        return (
+            fixed if fixed is not None else self.supposed.times * (along if along > 1 else self.program.lanes)
+        )
+
+    def loaded(self, op: Op) -> Column:
+        """Column of whole numbers of an array of the caller; 0 for an index out of bounds, which only an invocation has that does not come
+        here."""
+        array = self.supposed.contents[op.attrs["buffer"]]
+        indices = [self.column(index) for index in op.indices]
+        if any(index is None for index in indices) or not (op.result.type.is_int or op.result.type.is_bool):
+            return None
+        places = [tuple(_of(index, lane) for index in indices) for lane in range(self.count)]
+        return [
+            int(array[place]) if all(0 <= p < e for p, e in zip(place, array.shape, strict=True)) else 0
+            for place in places
+        ]
+
+
+class _Accesses(Run):
+    """A run of workgroups.  `written`, `read`: by buffer, the last store to an element and the loads of it since the last barrier.
+    `filled`: by buffer of workgroups, those that have stored to an element."""
+
+    def __init__(self, program: Program, stored: set[str], supposed: Supposed = ONE_GROUP) -> None:
+        super().__init__(program, supposed)
+        self.stored = stored
+        self.behind = (0, 0, 0, 0)
+        self.filled: dict[str, dict[Place, dict[int, _Access]]] = {}
+        self.has_groups = len(self.supposed.groups) > 1
+        self.has_narrow = False
+        """Whether a barrier of a subgroup was met, which the author may have taken for one of the workgroup."""
+        self.unsure: set[str] = set()
+        """Buffers of which there may be stores that are not seen."""
+        self.mended: set[Op] = set()
+        """Accesses before which a warning asks for a barrier, which orders others, too."""
+        self.longer: set[Op] = set()
+        """Loops that have more rounds than are run."""
+        self.written: dict[str, dict[Place, Touch]] = {}
+        self.read: dict[str, dict[Place, list[Touch]]] = {}
+        self.copies: dict[str, _Access] = {}
+        self.warnings: dict[str, Diagnostic] = {}
+
+    def meet(self, op: Op) -> None:
+        if "wait" in op.definition.effects:
+            self.copies.clear()
+            return
+        grid, workgroup, subgroup, waits = self.behind
+        scope = op.attrs.get("scope", "workgroup" if "workgroup" in op.definition.effects else "subgroup")
+        if scope == "subgroup":
+            self.behind = grid, workgroup, subgroup + 1, waits
+            self.has_narrow |= op.name == "barrier"
+        elif scope == "workgroup":
+            self.behind = grid, workgroup + 1, subgroup, waits
+        else:
+            self.behind = grid + 1, workgroup, subgroup, waits
+        if scope != "subgroup":
+            for name in (*self.written, *self.read):
+                if not self.has_groups or self.program.buffers[name].is_on_chip:
+                    self.written.pop(name, None)
+                    self.read.pop(name, None)
+
+    def leave(self, op: Op) -> None:
+        if op not in self.longer:
+            self.longer.add(op)
+            stores = (inner for inner in op.walk() if inner.definition.format == "store")
+            self.unsure |= {store.attrs["buffer"] for store in stores}
+        if op.name == "while":
+            self.wait()
+
+    def wait(self) -> None:
+        """Note an op that may wait for another workgroup."""
+        self.behind = (*self.behind[:3], self.behind[3] + 1)
+
+    def is_ordered(self, touch: Touch, lane: int) -> bool:
+        """Whether an access comes before those that another invocation makes now."""
+        (first, earlier), (grid, workgroup, subgroup, waits) = touch, self.behind
+        if earlier.behind[0] != grid:
+            return True
+        (group, place), (other, at) = divmod(first, len(self.places)), divmod(lane, len(self.places))
+        if group != other:
+            return earlier.behind[3] != waits
+        is_near = place // SUBGROUP_SIZE == at // SUBGROUP_SIZE
+        return earlier.behind[1] != workgroup or (is_near and earlier.behind[2] != subgroup)
 
     # --- accesses
 
     def access(self, op: Op, lanes: Lanes) -> None:
         name = op.attrs["buffer"]
         buffer = self.program.buffers.get(name)
-        moved: DataType = (op.operands[0] if op.definition.format == "store" else op.results[0]).type
+        moved: DataType = (op.results or op.operands)[0].type
         indices = [self.column(index) for index in op.indices]
+        if op in self.mended:
+            self.behind = (self.behind[0], self.behind[1] + 1, *self.behind[2:])
+        is_atomic = op.definition.format == "atomic"
+        if is_atomic and buffer is not None and not buffer.is_on_chip:
+            self.wait()
         if (
             buffer is None
             or name not in self.stored
@@ -303,22 +483,28 @@ class _Run:
             or moved.is_slice
         ):
             return
-        access = _Access(op, self.around)
+        access = _Access(op, self.around, self.behind)
         if op.name == "load" and name in self.copies:
             self.warnings[name] = _uncopied(access, self.copies[name])
         if op.name == "copy_async":
             self.copies[name] = access
         if lanes is None or any(index is None for index in indices):
+            self.unsure |= {name} if op.definition.format == "store" else set()
             return
         width = moved.lanes if moved.is_vec and not buffer.dtype.is_vec else 1
-        written, read = self.written.setdefault(name, {}), self.read.setdefault(name, {})
-        places = self.places(indices, lanes, width)
-        met = _loads if op.name == "load" else self.stores
-        pair = met(access, places, written, read)
-        if pair is not None:
-            self.warnings[name] = _unordered(buffer, *pair)
+        touched: Iterable[tuple[int, Place]] = self.elements(indices, lanes, width)
+        if buffer.is_on_chip and self.has_groups:
+            of_groups = [(lane, (lane // len(self.places), place)) for lane, place in touched]
+            if self.is_unfilled(access, [place for _, place in of_groups]):
+                return
+            touched = of_groups
+        if not is_atomic:
+            met = self.loads if op.name == "load" else self.stores
+            pair = met(access, touched, self.written.setdefault(name, {}), self.read.setdefault(name, {}))
+            if pair is not None:
+                self.warn(*pair)
 
-    def places(
+    def elements(
         self, indices: Sequence[Column], lanes: Sequence[int], width: int
     ) -> Iterator[tuple[int, Place]]:
         """Each element that each of the invocations moves, a vector from the last index on."""
@@ -333,26 +519,61 @@ class _Run:
             columns.append([number + part for number in last for part in range(width)])
         return zip(lanes, columns[0] if len(columns) == 1 else zip(*columns, strict=True), strict=True)
 
+    def is_unfilled(self, access: _Access, places: Sequence[tuple[int, Place]]) -> bool:
+        """Note an access of workgroup memory; whether it is told to read what only another workgroup has stored to its own."""
+        op, name = access.op, access.op.attrs["buffer"]
+        by_place = self.filled.setdefault(name, {})
+        for group, place in places:
+            filled = by_place.setdefault(place, {})
+            if op.definition.format == "store":
+                filled[group] = access
+            elif filled and group not in filled and name not in self.unsure:
+                self.warnings[name] = _unfilled(op, next(iter(filled.values())))
+                return True
+        return False
+
+    def loads(
+        self,
+        access: _Access,
+        touched: Iterable[tuple[int, Place]],
+        written: dict[Place, Touch],
+        read: dict[Place, list[Touch]],
+    ) -> tuple[Touch, Touch] | None:
+        """Note loads of elements, two invocations for each; the first with another invocation's store to the same element."""
+        for lane, place in touched:
+            store = written.get(place)
+            if store is not None and store[0] != lane and not self.is_ordered(store, lane):
+                return (lane, access), store
+            loads = read.get(place)
+            if loads is None:
+                read[place] = [(lane, access)]
+            elif loads[0][0] == lane or (self.has_groups and self.is_ordered(loads[0], lane)):
+                loads[0] = lane, access
+            else:
+                loads[1:] = [(lane, access)]
+        return None
+
     def stores(
         self,
         access: _Access,
-        places: Iterator[tuple[int, Place]],
+        touched: Iterable[tuple[int, Place]],
         written: dict[Place, Touch],
         read: dict[Place, list[Touch]],
     ) -> tuple[Touch, Touch] | None:
         """Note stores to elements; the first with another invocation's access of the same element that it races with."""
         op = access.op
         own, is_alike = self.element_read(op), self.is_alike(op)
-        for lane, place in places:
+        for lane, place in touched:
             loads, store = read.get(place), written.get(place)
             if loads is not None or store is not None:
-                others = [load for load in loads or () if load[0] != lane]
+                others = [load for load in loads or () if load[0] != lane and not self.is_ordered(load, lane)]
                 other = next((load for load in others if load[1].op is not own), None)
                 if other is None and not is_alike:
-                    if store is not None and store[0] != lane and self.differs(op, store[1]):
+                    is_apart = store is not None and store[0] != lane and not self.is_ordered(store, lane)
+                    if store is not None and is_apart and self.differs(op, lane, store):
                         other = store
                     elif others:  # both add to what is there
-                        other = (others[0][0], _Access(op, ()))
+                        other = (others[0][0], _Access(op, (), others[0][1].behind))
                 if other is not None:
                     return (lane, access), other
             written[place] = lane, access
@@ -369,9 +590,10 @@ class _Run:
         loads = [operand.owner for operand in operands if change is not None and operand is not change[1]]
         return loads[0] if loads and isinstance(loads[0], Op) else None
 
-    def differs(self, op: Op, store: _Access) -> bool:
+    def differs(self, op: Op, lane: int, store: Touch) -> bool:
         """Whether the values that two invocations store are surely not the same."""
-        if op is not store.op:
+        other, access = store
+        if op is not access.op:
             return False
         if updated(op) is not None:
             return True
@@ -384,38 +606,34 @@ class _Run:
             if constant_value(value) is not None or isinstance(column, int):
                 continue
             if isinstance(column, list) or not isinstance(owner, Op):
-                differs |= isinstance(column, list) and len(set(column)) > 1
+                differs |= isinstance(column, list) and column[lane] != column[other]
                 if not isinstance(owner, Op):
                     return False
             elif owner.name == "load":
                 columns = [self.column(index) for index in owner.indices]
                 if any(c is None for c in columns):
                     return False
-                differs |= any(isinstance(c, list) and len(set(c)) > 1 for c in columns)
+                differs |= any(isinstance(c, list) and c[lane] != c[other] for c in columns)
             elif owner.definition.is_pure and not owner.regions:
                 pending += owner.operands
             else:
                 return False
         return False
 
+    # --- messages
 
-def _loads(
-    access: _Access,
-    places: Iterator[tuple[int, Place]],
-    written: dict[Place, Touch],
-    read: dict[Place, list[Touch]],
-) -> tuple[Touch, Touch] | None:
-    """Note loads of elements, two invocations for each; the first with another invocation's store to the same element."""
-    for lane, place in places:
-        store = written.get(place)
-        if store is not None and store[0] != lane:
-            return (lane, access), store
-        loads = read.get(place)
-        if loads is None:
-            read[place] = [(lane, access)]
-        elif len(loads) == 1 and loads[0][0] != lane:
-            loads.append((lane, access))
-    return None
+    def warn(self, last: Touch, first: Touch) -> None:
+        (lane, later), (other, earlier) = last, first
+        name, groups = later.op.attrs["buffer"], [each // len(self.places) for each in (other, lane)]
+        buffer = self.program.buffers[name]
+        if groups[0] != groups[1]:
+            self.warnings[name] = _between_groups(self.program, buffer, later, earlier, groups)
+            return
+        is_narrow = self.has_narrow and earlier.behind[2] != later.behind[2]
+        self.warnings[name] = _unordered(buffer, last, first, is_narrow)
+        if buffer.is_on_chip:
+            self.mended.add(later.op)
+            self.behind = (self.behind[0], self.behind[1] + 1, *self.behind[2:])
 
 
 def _of(column: Column, lane: int) -> int:
@@ -450,8 +668,8 @@ def _text(op: Op) -> str:
     return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
 
 
-def _unordered(buffer: Buffer, last: Touch, first: Touch) -> Diagnostic:
-    """Warning of two accesses, of which one at least stores."""
+def _unordered(buffer: Buffer, last: Touch, first: Touch, is_narrow: bool) -> Diagnostic:
+    """Warning of two accesses, of which one at least stores.  `is_narrow`: a barrier of a subgroup stands between them."""
     (later_lane, later), (earlier_lane, earlier) = last, first
     op, spelling = later.op, spelling_at(later.op.loc)
     name = spelling.buffer(buffer.name)
@@ -465,17 +683,9 @@ def _unordered(buffer: Buffer, last: Touch, first: Touch) -> Diagnostic:
         pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
     if not is_load and not was_load:
-        change = updated(op)
-        atomic = None if change is None else UPDATES.get(change[0].name)
-        moved = op.operands[0].type
-        help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
-        if change is not None and atomic is not None:
-            update = spelling.update(
-                atomic, buffer.name, indices_shown(op), shown(change[1]), buffer.dtype, _text(op)
-            )
-            help = f"write {update}"
-        elif moved.is_vec and not buffer.dtype.is_vec:
-            help = f"an index counts elements, and {moved} has {moved.lanes} of them: multiply it by {moved.lanes}"
+        help = _apart(buffer, op)
+    elif buffer.is_on_chip and is_narrow:
+        help = f"a barrier of a subgroup orders {SUBGROUP_SIZE} invocations: write {spelling.barrier('workgroup')} in its place"
     elif buffer.is_on_chip:
         help = _with_barrier(later, earlier, spelling.barrier("workgroup"))
     else:
@@ -484,6 +694,91 @@ def _unordered(buffer: Buffer, last: Touch, first: Touch) -> Diagnostic:
     if earlier.op is not op:
         warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
     return warning
+
+
+def _apart(buffer: Buffer, op: Op) -> str:
+    """Remedy for stores of several to one element: an atomic, or elements of each one's own."""
+    spelling, change, moved = spelling_at(op.loc), updated(op), op.operands[0].type
+    atomic = None if change is None else UPDATES.get(change[0].name)
+    if change is not None and atomic is not None:
+        update = spelling.update(
+            atomic, buffer.name, indices_shown(op), shown(change[1]), buffer.dtype, _text(op)
+        )
+        return f"write {update}"
+    if moved.is_vec and not buffer.dtype.is_vec:
+        return (
+            f"an index counts elements, and {moved} has {moved.lanes} of them: multiply it by {moved.lanes}"
+        )
+    return f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
+
+
+def _between_groups(
+    program: Program, buffer: Buffer, later: _Access, earlier: _Access, groups: Sequence[int]
+) -> Diagnostic:
+    """Warning of two accesses of different workgroups."""
+    op, spelling = later.op, spelling_at(later.op.loc)
+    name, was_load = spelling.buffer(buffer.name), earlier.op.name == "load"
+    if op.name == "load" or was_load:
+        what = ("reads", "stores") if op.name == "load" else ("stores to", "reads")
+        message = f"workgroup {groups[1]} {what[0]} elements of {name} that workgroup {groups[0]} {what[1]}, and nothing orders the two"
+    else:
+        pair = " and ".join(map(str, sorted(groups)))
+        element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
+        message = f"workgroups {pair} of this launch, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
+    strided = next(
+        (step for each in later.around if (step := _group_stride(program, each.op)) is not None), None
+    )
+    if strided is not None:
+        axis, loop = strided
+        size = spelling.id("global_size", axis)
+        written = spelling.stepped(_text(loop), size) or f"step by {size}"
+        help = f"each workgroup goes over the elements of others: {written}"
+    elif earlier.behind[1] != later.behind[1] and (op.name == "load" or was_load):
+        reader = f"read {name} in another kernel, and launch that behind this one"
+        if spelling.name != "PYTHON":
+            reader = f"load from {name} in another program, and launch that behind this one"
+        help = f"a barrier of a workgroup orders no others: write {spelling.barrier('grid')} in its place, or {reader}"
+    elif op.name == "load" or was_load:
+        help = spelling.apart(buffer.name, str(buffer.dtype), "" if op.name == "load" else _text(op))
+    else:
+        help = _apart(buffer, op)
+    warning = Diagnostic("warning", message, op.loc, help=help)
+    if earlier.op is not op:
+        warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
+    return warning
+
+
+def _group_stride(program: Program, loop: Op) -> tuple[int, Op] | None:
+    """The axis of a loop that begins at the number of an invocation and goes on by the size of a workgroup."""
+    if loop.name != "for":
+        return None
+    lower, _, step = bounds(loop)
+    first = lower.owner if isinstance(lower, Value) else None
+    if not isinstance(first, Op) or first.name != "global_id":
+        return None
+    axis = AXES.index(first.attrs["axis"])
+    by = step if isinstance(step, int) else constant_value(step)
+    of_size = isinstance(step, Value) and isinstance(step.owner, Op) and step.owner.name == "workgroup_size"
+    return (axis, loop) if of_size or by == program.workgroup[axis] else None
+
+
+def _unfilled(op: Op, store: _Access) -> Diagnostic:
+    """Warning of workgroup memory that one workgroup alone stores to."""
+    spelling = spelling_at(op.loc)
+    name = spelling.buffer(op.attrs["buffer"])
+    message = f"{op.name} of {name}, to which only another workgroup has stored: each workgroup has memory of its own"
+    help = f"store to it in each workgroup, by {spelling.id('local_id', 0)}"
+    for each in reversed(store.around):
+        test = each.op.operands[0].owner if each.op.name == "if" else None
+        asked = [o for o in test.operands if isinstance(o.owner, Op)] if isinstance(test, Op) else []
+        id = next((o for o in asked if o.owner.name in ("global_id", "workgroup_id")), None)  # type: ignore[union-attr]
+        if isinstance(test, Op) and id is not None:
+            own = spelling.id("local_id", AXES.index(id.owner.attrs["axis"]))  # type: ignore[union-attr]
+            text = _text(id.owner) if id.name.isdigit() else id.name  # type: ignore[arg-type]
+            written = re.sub(rf"(?<![\w.]){re.escape(text)}(?!\w)", own, _text(test))
+            help = f"write {written}" if spelling.name == "PYTHON" else f"compare {own}, not %{id.name}"
+            break
+    return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.op.loc)
 
 
 def _with_barrier(later: _Access, earlier: _Access, barrier: str) -> str:

@@ -174,6 +174,8 @@ class Kernel(TranslatedFunction):
         self.workgroup, self.grid = workgroup or DEFAULT_WORKGROUP, grid
         self._declared = workgroup, grid, prefer_shared, cluster, fastmath
         self._launches: dict[Any, ConfiguredKernel] = {}
+        self._run_launches: set[bool] = set()
+        """Whether launches were over several workgroups whose accesses have been compared."""
 
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
@@ -256,21 +258,18 @@ class Kernel(TranslatedFunction):
             raise needs_grid(self.function, self.workgroup[0])
         return self[self.grid]
 
-    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
-        for name in ("ignored_axes", "swapped_axes"):
-            import_module(f"vyre_opt.ir.{name}")
-        from ..ir.ignored_axes import ignored_axes
-        from ..ir.swapped_axes import swapped_axes, wrong_extent
+    def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
+        import_module("vyre_opt.ir.launch_warnings")
+        from ..ir.launch_warnings import launch_warnings
+        from ..ir.unreached_elements import LaunchedAt
 
-        extents, loc = self._checked(grid), caller_location()
-        buffers = [buffer.name for buffer in self._item.bound_buffers]
-        shapes = {
-            name: tuple(getattr(array, "shape", ())) for name, array in zip(buffers, arrays, strict=True)
-        }
-        found = [*ignored_axes(self._item, extents, loc)]
-        for rule in (swapped_axes, wrong_extent):
-            found += rule(self._item, extents, shapes, loc)
-        give_warnings(found)
+        by_name = dict(zip([buffer.name for buffer in self._item.bound_buffers], arrays, strict=True))
+        told = [warning.loc for warning in self._warnings]
+        at, extents = LaunchedAt(caller_location()), self._checked(grid)
+        kind = max(extents) > 1
+        found = launch_warnings(self._item, extents, by_name, params, at, told, kind in self._run_launches)
+        self._run_launches.add(kind)
+        give_warnings([*found])
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:
@@ -380,6 +379,9 @@ class ConfiguredKernel:
         try:
             if kwargs or len(args) != self._count:
                 args = in_order(self.kernel.function, args, kwargs)
+            for names, name, value in self.kernel.constants:
+                if names.get(name) is not value:
+                    self.kernel.warn_of_constant(name)
             self.kernel.in_place(args, self.grid)
         except CallerError as error:
             hide_own_frames(error)

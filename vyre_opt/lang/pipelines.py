@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..execution.arguments import in_order, some_by_name
@@ -12,6 +12,7 @@ from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
 from ..worker import import_module
 from .decoration import is_usual
 from .generics import types_of_call
+from .program_warnings import give_warnings
 from .python_source import FunctionSource, check_function
 from .translated_function import TranslatedFunction
 
@@ -47,6 +48,7 @@ class PipelineFunction(TranslatedFunction):
 
     def __init__(self, function: Callable[..., Any], types: Mapping[Any, Any] | None = None) -> None:
         super().__init__(function, types)
+        self._has_run = False
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
@@ -80,6 +82,9 @@ class PipelineFunction(TranslatedFunction):
         try:
             if kwargs or len(args) != len(self.parameters):
                 args = in_order(self.function, args, kwargs)
+            for names, name, value in self.constants:
+                if names.get(name) is not value:
+                    self.warn_of_constant(name)
             self.in_place(args, None)
         except CallerError as error:
             hide_own_frames(error)
@@ -94,6 +99,16 @@ class PipelineFunction(TranslatedFunction):
         executable = self._compiled(chosen_target(target))
         assert isinstance(executable, PipelineExecutable)
         return executable
+
+    def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
+        import_module("vyre_opt.ir.launch_warnings")
+        from ..ir.launch_warnings import pipeline_warnings
+
+        names = [name for name in self._item.buffers if name in self.parameters]
+        by_name, told = dict(zip(names, arrays, strict=True)), [warning.loc for warning in self._warnings]
+        found = [*pipeline_warnings(self.module, self._item, by_name, params, told, self._has_run)]
+        self._has_run = True
+        give_warnings(found)
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:

@@ -5,6 +5,7 @@ A kernel or a pipeline under options, or for types of its variables, is another 
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from ..execution.arguments import Encoder, encoder_of
 from ..execution.cache.ir_results import ir_result
 from ..execution.cache.store import default_store
+from ..ir.caller import caller_location
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
@@ -52,6 +54,8 @@ class TranslatedFunction(KeyedFunction, ABC):
         self._module: Module | None = None
         self._warnings: list[Diagnostic] = []
         """Warnings of the translation."""
+        self.constants: list[tuple[Mapping[str, Any], str, Any]] = []
+        """Numbers of the function's module that the translation has read: the names there, the name, and the number."""
         self._options = CallOptions()
         self._original: Self | None = None
         """The one that `options` was called on."""
@@ -111,6 +115,7 @@ class TranslatedFunction(KeyedFunction, ABC):
         if other is None:
             other = self._remade(self.types)
             other._module, other._warnings = self._module, self._warnings
+            other.constants = self.constants
             other._original, other._options = original, chosen
             if is_key:
                 original._variants[chosen] = other
@@ -152,9 +157,26 @@ class TranslatedFunction(KeyedFunction, ABC):
             module, warnings = ir_result(store, "translate", key, (), self._translation)
             give_warnings(warnings)
             self._module, self._warnings = module, warnings
+            names = self.function.__globals__
+            read = [i.argval for i in dis.get_instructions(self.function) if i.opname == "LOAD_GLOBAL"]
+            self.constants = [(names, n, names[n]) for n in read if type(names.get(n)) in (int, float, bool)]
         else:
             also_warned(self._warnings)
         return self._module
+
+    def warn_of_constant(self, name: str) -> None:
+        """Warn of a number of the module that is another one now: it is what it was when the function was translated."""
+        number, names, value = next(
+            (n, d, v) for n, (d, each, v) in enumerate(self.constants) if each == name
+        )
+        new, function = names.get(name), self.function.__name__
+        self.constants[number] = names, name, new
+        if new == value or new != new:
+            return
+        kind = "f32" if isinstance(new, float) else "i32"
+        message = f"{name} was {value} when {function} was translated, and stays so in it; here it is {new}"
+        help = f"pass a number that changes: declare {name.lower()}: {kind} in the head of {function}, and pass {name} for it"
+        give_warnings([Diagnostic("warning", message, caller_location(), help=help)])
 
     def _translation(self) -> tuple[Module, list[Diagnostic]]:
         """The module, and the warnings about it, which are given by whoever asks for it."""
@@ -191,8 +213,9 @@ class TranslatedFunction(KeyedFunction, ABC):
 
         return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars, self._warn)
 
-    def _warn(self, grid: Any, arrays: Sequence[Any]) -> None:
-        """Warn of a launch over a grid that does what was surely not meant; a pipeline has warned of its own."""
+    @abstractmethod
+    def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
+        """Warn of launches that do what was surely not meant on these arrays.  `params`: the whole numbers, by "@name"."""
 
     def _compiled(self, target: str | Dispatcher) -> Executable:
         from ..driver.compile import compile_module

@@ -1,0 +1,103 @@
+"""Warnings of launches on the arrays of a call, before they run: over axes that a program ignores, of races, and of elements left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from .diagnostics import Diagnostic, Location, spelling_at, written_name
+from .grids import Extent, fold, length_key, params_of
+from .ignored_axes import ignored_axes
+from .pipeline import Launch, Pipeline
+from .program import AccessMode, Module, Program
+from .unordered_accesses import unordered_launches
+from .unreached_elements import LaunchedAt, unreached_elements
+
+__all__ = ["launch_warnings", "pipeline_warnings"]
+
+
+def launch_warnings(
+    program: Program,
+    grid: Sequence[Extent],
+    arrays: Mapping[str, Any],
+    params: Mapping[str, int],
+    at: LaunchedAt,
+    told: Collection[Location | None] = (),
+    has_run: bool = False,
+) -> Iterator[Diagnostic]:
+    """The warnings of a launch of a program alone.  `arrays`: by names of buffers; `params`: whole numbers, by "@name"; `told`: places of
+    warnings that were given before; `has_run`: accesses are not compared again, since those of a launch over other arrays were."""
+    shapes = {name: _shape(array) for name, array in arrays.items()}
+    first = [*ignored_axes(program, grid, at.loc)]
+    yield from first
+    seen = {*told, *(each.loc for each in first)}
+    if not has_run:
+        contents = _contents(program, arrays)
+        yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
+    yield from unreached_elements(program, grid, shapes, at, params)
+
+
+def pipeline_warnings(
+    module: Module,
+    pipeline: Pipeline,
+    arrays: Mapping[str, Any],
+    params: Mapping[str, int],
+    told: Collection[Location | None] = (),
+    has_run: bool = False,
+) -> Iterator[Diagnostic]:
+    """The warnings of the launches of a pipeline on arrays, one for each program and grid, but for those of a text alone.  Where a number
+    of the caller says how many workgroups there are, elements may be left out.  `has_run`: see `launch_warnings`."""
+    shapes, lengths = {name: _shape(array) for name, array in arrays.items()}, dict[str, Any](params)
+    for name, buffer in pipeline.buffers.items():
+        if name not in shapes:
+            known = [None if size is None else fold(size, lengths) for size in buffer.sizes or buffer.shape]
+            shapes[name] = tuple(extent for extent in known if isinstance(extent, int))
+        if len(shapes[name]) >= buffer.dimensions:
+            lengths[name] = prod(shapes[name]) // buffer.dtype.lanes
+            lengths |= {length_key(name, number): extent for number, extent in enumerate(shapes[name])}
+    read = {name for name, buffer in pipeline.buffers.items() if buffer.access is AccessMode.READ}
+    seen: set[tuple[str, tuple[Extent, ...]]] = set()
+    for stage in pipeline.walk():
+        program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
+        if program is None or not isinstance(stage, Launch):
+            continue
+        grid = tuple(fold(extent, lengths) for extent in stage.grid)
+        if (program.name, grid) in seen:
+            continue
+        seen.add((program.name, grid))
+        passed = dict(zip([buffer.name for buffer in program.bound_buffers], stage.buffers, strict=True))
+        own = {formal: shapes[name] for formal, name in passed.items()}
+        numbers = {
+            f"@{name}": value
+            for name, given in stage.params.items()
+            if isinstance(value := params.get(f"@{given}") if isinstance(given, str) else given, int)
+        }
+        if not has_run:
+            read_only = {formal: arrays[n] for formal, n in passed.items() if n in read & arrays.keys()}
+            contents = _contents(program, read_only)
+            yield from unordered_launches(program, grid, own, numbers, contents, stage.loc, told)
+        if not any(any(params_of(extent)) for extent in stage.grid):
+            is_python = spelling_at(stage.loc).name == "PYTHON"
+            names = {
+                formal: written_name(name, pipeline.buffers[name].loc) if is_python else name
+                for formal, name in passed.items()
+            }
+            yield from unreached_elements(program, grid, own, LaunchedAt(stage.loc, names), numbers)
+
+
+def _shape(array: Any) -> tuple[int, ...]:
+    """The extents of an array; of an output that is still to be made, its number of elements."""
+    return tuple(getattr(array, "shape", ())) or (getattr(array, "count", 0),)
+
+
+def _contents(program: Program, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays in main memory of whole numbers that the program only reads."""
+    return {
+        name: array
+        for name, array in arrays.items()
+        if program.buffers[name].access is AccessMode.READ
+        and (program.buffers[name].dtype.is_int or program.buffers[name].dtype.is_bool)
+        and hasattr(array, "__array_interface__")
+        and array.ndim == program.buffers[name].dimensions
+    }
