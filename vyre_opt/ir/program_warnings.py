@@ -2,6 +2,7 @@
 
 load @x[40]                  an index that is a constant, out of the bounds of u32[32]
 ge (sub %i, 1), 0 : u32      a comparison that has one result, since an unsigned number is never below 0
+shr %v, 8 : u8               a shift by as many bits as there are, which is one by 0
 for ... step %zero           a step that is 0
 load @t[%i]                  of a workgroup buffer, or a read_write buffer that is not live_in, before any store to it
 
@@ -12,6 +13,7 @@ surely never run are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .access_extents import access_extents
@@ -21,9 +23,10 @@ from .fixes import with_flag
 from .folding import fold
 from .loops import bounds
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
-from .racing_stores import racing_stores
+from .racing_stores import plain_counts, racing_stores
 from .rewrite import constant, constant_value
 from .shapes import show_shape
+from .subgroup_values import subgroup_values
 from .types import with_article
 from .unordered_accesses import unordered_accesses
 
@@ -31,6 +34,8 @@ __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
 
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
+_MOST_TERMS = 50
+"""Ops of a number that are looked at."""
 _ONE_WAY = (AccessMode.READ, AccessMode.WRITE)
 _UNSIGNED = {
     "ge": (0, "always true", "ge"), "le": (1, "always true", "ge"),
@@ -45,13 +50,14 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     """Append the warnings of a program or a function that verifies."""
     bodies = _Bodies(item)
     bodies.block(item.body)
-    diagnostics += (*bodies.outside.values(), *bodies.found)
+    diagnostics += (*bodies.outside.values(), *bodies.found, *bodies.split.values())
     if isinstance(item, Program):
         # of others the verifier knows whether they may be read
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item, name) for name, op in reads.items() if name in fresh]
-        diagnostics += (*racing_stores(item), *unordered_accesses(item), *_too_much_memory(item))
+        for rule in (racing_stores, plain_counts, unordered_accesses, subgroup_values, _too_much_memory):
+            diagnostics += rule(item)
 
 
 MAX_WORKGROUP_BYTES = 227 << 10
@@ -94,13 +100,15 @@ def ignored_breakpoints(program: Program) -> list[Diagnostic]:
 
 class _Bodies:
     """`known`: of the values that were asked for, and those they are computed from, the encoded constant, or None.
-    `outside`: the warnings of accesses; `found`: all others."""
+    `outside`: the warnings of accesses; `found`: all others; `split`: by place, those of indices that
+    are parts of one number."""
 
     def __init__(self, item: Program | Func) -> None:
         self.item = item
         self.known: dict[Value, Any] = {}
         self.outside: dict[Op, Diagnostic] = {}
         self.found: list[Diagnostic] = []
+        self.split: dict[Location | None, Diagnostic] = {}
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -117,6 +125,8 @@ class _Bodies:
                 self.found += _absolute(op)
             elif op.name == "rem":
                 self.found += _remainder(op)
+            elif op.name in ("shl", "shr"):
+                self.found += _wide_shift(op)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -174,6 +184,34 @@ class _Bodies:
             if first is not None and extent is not None and not 0 <= first <= extent - moved:
                 self.outside[op] = _outside(op, buffer, dimension, first, moved)
                 return
+        for warning in _wrong_split(op, buffer):
+            self.split.setdefault(warning.loc, warning)
+
+
+def _wrong_split(op: Op, buffer: Buffer) -> Iterator[Diagnostic]:
+    """The warning of a number that is split into a row and a column by the number of rows, `x[i // len(x), i % len(x)]`."""
+    for dimension, (row, column) in enumerate(pairwise(index.owner for index in op.indices)):
+        if not isinstance(row, Op) or not isinstance(column, Op) or (row.name, column.name) != ("div", "rem"):
+            continue
+        extents = [each.operands[1].owner for each in (row, column)]
+        along = [
+            e.attrs.get("dimension") or 0
+            for e in extents
+            if isinstance(e, Op) and e.name == "len" and e.attrs["buffer"] == buffer.name
+        ]
+        is_square = None is not buffer.shape[dimension] == buffer.shape[dimension + 1]
+        if row.operands[0] is column.operands[0] and along == [dimension, dimension] and not is_square:
+            spelling = spelling_at(op.loc)
+            lengths = [spelling.extent(buffer.name, d) for d in (dimension, dimension + 1)]
+            message = f"this divides by {lengths[0]}, the number of rows, and a row has {lengths[1]} elements"
+            write = (
+                f"write // {lengths[1]} and % {lengths[1]}"
+                if spelling.name == "PYTHON"
+                else f"divide by {lengths[1]}"
+            )
+            warning = Diagnostic("warning", message, row.loc, help=write)
+            yield warning.note("the row and the column are indices here", op.loc)
+            return
 
 
 _SUMS = ("atomic_add", "atomic_or", "atomic_xor")
@@ -258,6 +296,24 @@ def _remainder(op: Op) -> Iterator[Diagnostic]:
         else f"add {texts[1]} to {texts[0]} before {steps} is subtracted"
     )
     message = f"{texts[0]} - {steps} wraps below 0 at 2^{number.type.bits}, before the remainder by {texts[1]} is taken"
+    yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _wide_shift(op: Op) -> Iterator[Diagnostic]:
+    """The warning of a shift by as many bits as a number has, or more."""
+    number, amount, dtype = op.operands[0], constant_value(op.operands[1]), op.result.type.element
+    bits, wide = dtype.bits or 0, "u64" if dtype.bits == 32 else "u32"
+    if not isinstance(amount, int) or dtype.is_open or not 0 < bits <= amount:
+        return
+    message = f"this shifts by {amount % bits}: {with_article(dtype)} has {bits} bits, and an amount is taken modulo that"
+    leaf = number
+    for _ in range(_MOST_TERMS):
+        owner = leaf.owner
+        if not isinstance(owner, Op) or owner.definition.format != "binary":
+            break
+        leaf = next((v for v in owner.operands if constant_value(v) is None), leaf)
+    text = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
+    help = spelling_at(op.loc).widened(text, wide, str(dtype), leaf.name)
     yield Diagnostic("warning", message, op.loc, help=help)
 
 

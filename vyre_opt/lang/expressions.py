@@ -213,8 +213,8 @@ class Expressions:
             help = _wide_sum(self, text, wide)
             help += f", and here {narrow}({self.source.text(node)})" if is_divided else ""
             help += f"; or begin with {text} = {narrow}(0), if it is to wrap"
-        elif (dtype.is_float or is_divided or not isinstance(argument, ast.BinOp)) and (
-            better := widened(self, argument, value, wide)
+        elif (wide.kind != "uint" or is_divided or not isinstance(argument, ast.BinOp)) and (
+            better := widened(self, argument, value, DataType.U32 if is_divided else wide)
         ):
             message = f"{text} is computed in {narrow.element}, and wraps there; {late} comes too late"
             whole = (

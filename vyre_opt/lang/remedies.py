@@ -153,14 +153,16 @@ def as_loop(source: FunctionSource, call: ast.Call, is_float: bool) -> str | Non
 
 
 def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None:
-    """A sum or product of small integers, computed in a wider type: `u32(a) + u32(b)`, `vyre.sum(u32(row))`.  None for another value."""
+    """A sum or product of small integers, computed in a wider type: `u32(a) + u32(b)`, `vyre.sum(u32(row))`, or a difference of elements in
+    one with a sign.  None for another value."""
     narrow = known(type_of(value))
     is_narrow = isinstance(narrow, DataType) and narrow.element.is_int and (narrow.element.bits or 0) < 32
     op = value.owner if isinstance(value, Value) else None
     if not is_narrow or not isinstance(op, Op) or (dtype.element.bits or 0) <= (narrow.element.bits or 0):  # type: ignore[union-attr]
         return None
     is_combined = op.attrs.get("combine") in ("add", "mul")
-    if op.name not in ("add", "mul") and not is_combined:
+    is_difference = op.name == "sub" and dtype.element.kind != "uint" and all(map(_is_loaded, op.operands))
+    if op.name not in ("add", "mul") and not is_combined and not is_difference:
         return None
     source, wide = t.source, dtype.element
     if isinstance(node, ast.Name):  # where it is computed
@@ -197,8 +199,12 @@ def as_signed(source: FunctionSource, node: ast.expr, dtype: str) -> str | None:
     return corrected(source, changes, within=begin[0] if begin else node)
 
 
+def _is_loaded(value: Value) -> bool:
+    return isinstance(value.owner, Op) and value.owner.name == "load"
+
+
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
-    """The operands of a sum or a product, and of those in it."""
+    """The operands of a sum, a difference or a product, and of those in it."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         yield from _terms(node.left)
         yield from _terms(node.right)

@@ -1,0 +1,136 @@
+"""Values of a subgroup that are taken for those of more invocations.
+
+%t = subgroup_reduce<add> %v            32 invocations together, and the workgroup has 256
+if %first { store %t, @out[%w] }        one of them stores, so the other sums are lost
+
+%s = subgroup_shuffle<idx> %v, 16       lane 16 of the subgroup: a tree of sums goes down by 16, 8, 4, 2, 1 lanes
+%v1 = add %v, %s
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .diagnostics import Diagnostic, Location, spelling_at
+from .ops import SUBGROUP_SIZE
+from .program import Op, Program, Value
+from .rewrite import constant_value
+
+__all__ = ["subgroup_values"]
+
+_MOST_TERMS = 50
+"""Ops that a value is computed from which are looked at."""
+
+
+def subgroup_values(program: Program) -> Iterator[Diagnostic]:
+    """The warnings of reductions and shuffles of subgroups in a program."""
+    ops = [*program.walk()]
+    if any(op.name == "subgroup_reduce" for op in ops) and program.lanes > SUBGROUP_SIZE:
+        yield from _partial_sums(program, ops)
+    if any(op.name == "subgroup_shuffle" and op.attrs["mode"] == "idx" for op in ops):
+        yield from _trees(ops)
+
+
+def _partial_sums(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
+    """The warnings of sums of a subgroup that the first invocation of a workgroup alone stores."""
+    users: dict[Value, list[Op]] = {}
+    for op in ops:
+        for operand in op.operands:
+            users.setdefault(operand, []).append(op)
+    of_first = {
+        inner for op in ops if op.name == "if" and _is_first(op.operands[0]) for inner in op.regions[0].ops
+    }
+    for op in ops:
+        stores = users.get(op.result, []) if op.name == "subgroup_reduce" else []
+        if not stores or not all(
+            store.name == "store"
+            and store in of_first
+            and not program.buffers[store.attrs["buffer"]].is_on_chip
+            for store in stores
+        ):
+            continue
+        if _is_of_all(op.operands[0], program):
+            text = _text(op.loc)
+            spelling = spelling_at(op.loc)
+            stored = spelling.target(_text(stores[0].loc)) or spelling.buffer(stores[0].attrs["buffer"])
+            message = f"this combines the {SUBGROUP_SIZE} invocations of a subgroup, and a workgroup has {program.lanes}: {stored} has what the first {SUBGROUP_SIZE} give"
+            help = f"write {text.replace('subgroup_reduce', 'workgroup_reduce', 1)}"
+            warning = Diagnostic("warning", message, op.loc, help=help)
+            yield warning.note("one invocation of a workgroup stores it here", stores[0].loc)
+
+
+def _is_first(condition: Value) -> bool:
+    """Whether a condition is `eq local_id x, 0`: one invocation of a workgroup passes."""
+    op = condition.owner
+    if not isinstance(op, Op) or op.name != "eq":
+        return False
+    ids = [v.owner for v in op.operands if constant_value(v) is None]
+    return len(ids) == 1 and isinstance(ids[0], Op) and ids[0].name == "local_id"
+
+
+def _is_of_all(value: Value, program: Program) -> bool:
+    """Whether a value is computed from memory that the workgroup does not share, by each of its invocations alike."""
+    pending = [value]
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            return True
+        op = pending.pop().owner
+        if not isinstance(op, Op) or op.name in ("local_id", "lane_id", "subgroup_id"):
+            return False
+        if op.name == "load":
+            if program.buffers[op.attrs["buffer"]].is_on_chip:
+                return False
+        elif op.name == "if":
+            pending += (
+                op.operands[0],
+                *(v for block in op.regions if block.terminator for v in block.terminator.operands),
+            )
+        elif op.definition.is_pure and not op.regions:
+            pending += op.operands
+        else:
+            return False
+    return False
+
+
+def _trees(ops: list[Op]) -> Iterator[Diagnostic]:
+    """The warning of the first shuffle of a tree whose steps are taken for lanes."""
+    combined: dict[Value, Value] = {}
+    """Results of `op v, shuffle v`, with the v."""
+    for op in ops:
+        if op.definition.commutative and len(op.operands) == 2:
+            for shuffled, other in (op.operands, op.operands[::-1]):
+                source = shuffled.owner
+                if isinstance(source, Op) and _is_step(source) and source.operands[0] is other:
+                    combined[op.result] = other
+    for op in ops:
+        again = [op.operands[0]] if _is_step(op) else []
+        found = next((value for value in (*again, *_carried(op, combined)) if value in combined), None)
+        if found is not None and isinstance(found.owner, Op):
+            shuffle = next(
+                v.owner
+                for v in found.owner.operands
+                if isinstance(v.owner, Op) and v.owner.name == "subgroup_shuffle"
+            )
+            text, is_python = _text(shuffle.loc), spelling_at(shuffle.loc).name == "PYTHON"
+            written = re.sub(r"\bidx\b", "down", text)
+            if written == text and is_python:
+                written = f'{text.rstrip(")")}, "down")'
+            message = "each lane gets the value of one and the same lane here: the second operand of a shuffle is a lane, not a distance"
+            yield Diagnostic("warning", message, shuffle.loc, help=f"write {written}")
+            return
+
+
+def _is_step(op: Op) -> bool:
+    return op.name == "subgroup_shuffle" and op.attrs["mode"] == "idx"
+
+
+def _carried(op: Op, combined: dict[Value, Value]) -> Iterator[Value]:
+    """Values that a loop has combined with what it began a round with, and goes on with."""
+    for block in op.regions if op.name in ("for", "while") else ():
+        end = block.terminator
+        yield from (v for v in (end.operands if end else ()) if combined.get(v) in block.args)
+
+
+def _text(loc: Location | None) -> str:
+    return "" if loc is None else loc.source.text[loc.start : loc.end]
