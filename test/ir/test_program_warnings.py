@@ -12,7 +12,7 @@ from support.tools_inside import call_opt, call_run
 from vyre_opt import PassManager, parse, print_program, verify
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
-from vyre_opt.ir.swapped_axes import wrong_extent
+from vyre_opt.ir.unreached_elements import LaunchedAt, unreached_elements
 from vyre_opt.lsp.analysis import Analyzer
 
 ROOT = Path(__file__).parents[2]
@@ -362,10 +362,11 @@ def test_a_launch_whose_invocations_store_vectors_is_large_enough() -> None:
     )
     text = text.replace("@y[%i]", "@y[%i] : vec<4 x f32>")
     program = parse(text).programs["scale"]
-    assert [*wrong_extent(program, (1, 1, 1), {"y": (256,)}, None, is_whole=True)] == []
-    (found,) = wrong_extent(parse(SCALE).programs["scale"], (1, 1, 1), {"y": (256,)}, None, is_whole=True)
+    at = LaunchedAt(None, is_whole=True)
+    assert [*unreached_elements(program, (1, 1, 1), {"y": (256,)}, at)] == []
+    (found,) = unreached_elements(parse(SCALE).programs["scale"], (1, 1, 1), {"y": (256,)}, at)
     assert found.help is not None
-    assert "write grid(4)" in found.help
+    assert "write grid(ceil_div(len(@y), 64))" in found.help
 
 
 def test_a_constant_of_a_type_that_is_open_is_none_yet() -> None:
@@ -383,3 +384,54 @@ def test_a_constant_of_a_type_that_is_open_is_none_yet() -> None:
     ran = call_opt("-", text=text)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "-> @T" in ran.stdout
+
+
+WIDE = """vyre 2
+
+program @p workgroup(256) {{
+  buffer @x : f32[?] read binding(0)
+  buffer @b : u8[?] read binding(1)
+  buffer @y : f32[?] write binding(2)
+  buffer @t : f32[256] workgroup
+  %i = global_id x
+  %l = local_id x
+  %w = workgroup_id x
+  %first = eq %l, 0 : u32
+  %v = load @x[%i]
+  {}
+}}
+"""
+OF_SUBGROUPS = {
+    # ops of a workgroup of several subgroups, and the warning with its help
+    "%s = subgroup_reduce<add> %v : f32 if %first { store %s, @y[%w] }": (
+        "this combines the 32 invocations of a subgroup, and a workgroup has 256: @y has what the first 32 give",
+        "write %s = workgroup_reduce<add> %v : f32",
+    ),
+    "store %v, @t[%l] barrier subgroup %o = sub 255, %l : u32 %r = load @t[%o] store %r, @y[%i]": (
+        "this reads elements of @t that other invocations store, and nothing orders the two",
+        "a barrier of a subgroup orders 32 invocations: write barrier workgroup in its place",
+    ),
+    "%u = load @b[%i] %m = mul %u, 77 : u8 %h = shr %m, 8 : u8 %f = cast %h : u8 -> f32 store %f, @y[%i]": (
+        "this shifts by 0: a u8 has 8 bits, and an amount is taken modulo that",
+        "compute in u32: begin with %u_u32 = cast %u : u8 -> u32",
+    ),
+}
+RIGHT_OF_SUBGROUPS = [
+    "%s = workgroup_reduce<add> %v : f32 if %first { store %s, @y[%w] }",
+    "%s = subgroup_reduce<add> %v : f32 store %s, @y[%i]",
+    "%s = subgroup_reduce<add> %v : f32 %g = subgroup_id %a = lane_id %z = eq %a, 0 : u32 if %z { store %s, @t[%g] } barrier workgroup "
+    "if %first { %q = load @t[7] store %q, @y[%w] }",
+    "store %v, @t[%l] barrier workgroup %r = load @t[%l] %s = subgroup_reduce<add> %r : f32 if %first { store %s, @y[%w] }",
+    "store %v, @t[%l] barrier subgroup %a = xor %l, 1 : u32 %r = load @t[%a] store %r, @y[%i]",
+]
+
+
+def test_values_and_barriers_of_a_subgroup_in_a_larger_workgroup() -> None:
+    def check(ops: str) -> None:
+        (warning,) = [d for d in verify(parse(WIDE.format(ops))) if d.severity == "warning"]
+        assert (warning.message, warning.help) == OF_SUBGROUPS[ops]
+
+    each(OF_SUBGROUPS, check)
+    assert [warnings_of(parse(WIDE.format(ops))) for ops in RIGHT_OF_SUBGROUPS] == [[]] * len(
+        RIGHT_OF_SUBGROUPS
+    )

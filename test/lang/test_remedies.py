@@ -184,7 +184,7 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (PIPELINE, "t = vyre.shared(f32, 64)", "vyre.shared(f32, 64)", "write t = vyre.buffer(f32, 256)",
      "t = vyre.buffer(f32, 256)\ndouble[4](x, t)\ndouble[4](t, y)"),
     (PIPELINE, "t = vyre.buffer(np.float32, 64)", "np.float32", "write f32", "t = vyre.buffer(f32, 64)\ndouble[1](x, t)\ndouble[1](t, y)"),
-    (PIPELINE, "while len(x):\n    double[1](x, y)", "while len(x):", "write for _ in range(3)", "for _ in range(3):\n    double[1](x, y)"),
+    (PIPELINE, "while len(x):\n    double[1](x, y)", "while len(x):", "write for _ in range(3)", "for _ in range(1):\n    double[1](x, y)"),
     (PIPELINE, "t = double[1](x)\ndouble[1](t, y)", "double[1](x)", "write t = vyre.buffer(f32, len(x)), and below it double[1](x, t)", "t = vyre.buffer(f32, len(x))\ndouble[1](x, t)\ndouble[1](t, y)"),
     (PIPELINE, "z = vyre.kernels.softmax(m)", "vyre.kernels.softmax(m)", "write vyre.math.softmax(m, z)", "vyre.math.softmax(m, z)"),
     (LANES, "j = m.shape[1] - 1\nwhile j > -1 and m[i, j] <= 0.0:\n    j -= 1\ny[i] = f32(j)", "-1", "write j = i32(m.shape[1]) - 1, which",
@@ -340,8 +340,8 @@ WARNED: list[tuple[str, str, str, str]] = [
      "t = vyre.shared(f32, 58112)\ni = vyre.local_id(0)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
     ("i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\ny[i] = t[3 - i]", "[1]", "this reads elements of t that other invocations store",
      "i = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[i] = 1.0\nvyre.barrier()\ny[i] = t[3 - i]"),
-    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[2]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
-    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[64]", "help: write kernel[16](...), vyre.ceil_div(len(y), 4) workgroups", "[16]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[2]", "help: write kernel[vyre.ceil_div(len(y), 4)](...)", "[16]"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", "[64]", "help: write kernel[vyre.ceil_div(len(y), 4)](...)", "[16]"),
     ("i = vyre.global_id(0)\ny[b[i] // 2] += 1.0", "[1]", "write vyre.atomic_add(y, b[i] // 2, 1.0)", "i = vyre.global_id(0)\nvyre.atomic_add(y, b[i] // 2, 1.0)"),
     ("y[0] = 1.0", "[2, 2]", "all 2 workgroups along axis 0 do the same", "[1]"),
     ("i = vyre.global_id(0)\ny[i] = f32(abs(i - 2))", "[1]", "write vyre.abs_diff(i, 2)", "i = vyre.global_id(0)\ny[i] = f32(vyre.abs_diff(i, 2))"),
@@ -378,6 +378,33 @@ WARNED: list[tuple[str, str, str, str]] = [
      "i = vyre.global_id(0)\nif i < len(b):\n    y[i] = f32(b[i])"),
     ("s = 0.0\nfor i in range(len(b)):\n    s += f32(b[i])\n    y[i] = s", "[2]", "write @vyre.program(workgroup=1), and kernel[1](...): a round of the loop needs", "[1]"),
     ("if y[0] != np.nan:\n    y[0] = 1.0", "[1]", "always true: a NaN is equal to nothing", "if y[0] == y[0]:\n    y[0] = 1.0"),
+    ("for k in range(3):\n    y[k] = f32(k)", "[2]", "help: write @vyre.program(workgroup=1) and kernel[1](...)", "[1]"),
+    ("l, t = vyre.local_id(0), vyre.shared(f32, 4)\nfor k in range(0, len(b), 4):\n    t[l] = 1.0\n    vyre.barrier()\n    y[k + l] = t[3 - l]", "[1]", "put vyre.barrier() before line",
+     "l, t = vyre.local_id(0), vyre.shared(f32, 4)\nfor k in range(0, len(b), 4):\n    vyre.barrier()\n    t[l] = 1.0\n    vyre.barrier()\n    y[k + l] = t[3 - l]"),
+    ("if vyre.local_id(0) == 0:\n    y[vyre.workgroup_id(0)] = 1.0\nvyre.barrier()\ny[vyre.global_id(0) + 8] = y[0] + y[1]", "[2]", 'write vyre.barrier("grid") in its place',
+     'if vyre.local_id(0) == 0:\n    y[vyre.workgroup_id(0)] = 1.0\nvyre.barrier("grid")\ny[vyre.global_id(0) + 8] = y[0] + y[1]'),
+    ("for k in range(vyre.global_id(0), len(y), 4):\n    y[k] = y[k] * 2.0", "[2]", "write for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):",
+     "for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):\n    y[k] = y[k] * 2.0"),
+    ("i, n = vyre.global_id(0), vyre.shared(u32, 1)\nif i == 0:\n    n[0] = 0\nvyre.barrier()\nvyre.atomic_add(n, 0, 1)\nvyre.barrier()\ny[i] = f32(n[0])", "[2]", "help: write vyre.local_id(0) == 0",
+     "i, n = vyre.global_id(0), vyre.shared(u32, 1)\nif vyre.local_id(0) == 0:\n    n[0] = 0\nvyre.barrier()\nvyre.atomic_add(n, 0, 1)\nvyre.barrier()\ny[i] = f32(n[0])"),
+    ("i = vyre.global_id(0)\ny[b[i] // 50] = max(y[b[i] // 50], f32(i))", "[2]", "help: write vyre.atomic_max(y, b[i] // 50, f32(i))", "vyre.atomic_max(y, b[vyre.global_id(0)] // 50, 2.0)"),
+    ("i = vyre.global_id(0)\ny[b[i] // 50] += f32(i)", "[1]", "help: write vyre.atomic_add(y, b[i] // 50, f32(i))", "vyre.atomic_add(y, b[vyre.global_id(0)] // 50, 2.0)"),
+    ("at = c[0]\nvyre.atomic_add(c, 0, 1)\ny[at] = 1.0", "[2]", "help: write at = vyre.atomic_add(c, 0, 1), which gives the number before", "at = vyre.atomic_add(c, 0, 1)\ny[at] = 1.0"),
+    ("i = vyre.global_id(0)\nv = y[i]\nfor k in vyre.static((2, 1)):\n    v += vyre.subgroup_shuffle(v, k)\ny[i] = v", "[1]", 'help: write vyre.subgroup_shuffle(v, k, "down")',
+     'i = vyre.global_id(0)\nv = y[i]\nfor k in vyre.static((2, 1)):\n    v += vyre.subgroup_shuffle(v, k, "down")\ny[i] = v'),
+    ("i = vyre.global_id(0)\nv, k = y[i], u32(2)\nwhile k > 0:\n    v += vyre.subgroup_shuffle(v, k)\n    k = k // 2\ny[i] = v", "[1]", 'help: write vyre.subgroup_shuffle(v, k, "down")',
+     'i = vyre.global_id(0)\nv, k = y[i], u32(2)\nwhile k > 0:\n    v += vyre.subgroup_shuffle(v, k, "down")\n    k = k // 2\ny[i] = v'),
+    ("i = vyre.global_id(0)\ny[i] = f32((b[i] * 3 + b[i + 1]) >> 8)", "[1]", "write u8(u32(b[i]) * 3 + u32(b[i + 1]) >> 8)",
+     "i = vyre.global_id(0)\ny[i] = f32(u8(u32(b[i]) * 3 + u32(b[i + 1]) >> 8))"),
+    ("i = vyre.global_id(0)\nc[i] = u32(u16(b[i] << 8) | 3)", "[1]", "write u32(b[i]) << 8", "i = vyre.global_id(0)\nc[i] = u32(b[i]) << 8"),
+    ("i = vyre.global_id(0)\nr, k = i // len(z), i % len(z)\nif r < z.shape[0] and k < z.shape[1]:\n    y[i] = z[r, k]", "[16]", "write // z.shape[1] and % z.shape[1]",
+     "i = vyre.global_id(0)\nr, k = i // z.shape[1], i % z.shape[1]\nif r < z.shape[0] and k < z.shape[1]:\n    y[i] = z[r, k]"),
+    ("l = vyre.local_id(0)\nt = vyre.local(f32, 4)\nt[l] = f32(l)\ny[l] = t[(l + 1) % 4]", "[1]", "write t = vyre.shared(f32, 4), and vyre.barrier() behind the store",
+     "l, t = vyre.local_id(0), vyre.shared(f32, 4)\nt[l] = f32(l)\nvyre.barrier()\ny[l] = t[(l + 1) % 4]"),
+    ("i, total = vyre.global_id(0), 0.0\nfor k in range(4):\n    added(total, f32(b[i + k]))\ny[i] = total", "[1]", "end added with return total, and write total = added(total, f32(b[i + k]))",
+     "i, total = vyre.global_id(0), 0.0\nfor k in range(4):\n    total = summed(total, f32(b[i + k]))\ny[i] = total"),
+    ("i = vyre.global_id(0)\ny[i] = f32(b[i] - b[i + 1])", "[1]", "write f32(f32(b[i]) - f32(b[i + 1]))", "i = vyre.global_id(0)\ny[i] = f32(b[i]) - f32(b[i + 1])"),
+    ("i = vyre.global_id(0)\nc[i] = u32(i32(b[i] - b[i + 1]))", "[1]", "write i32(b[i]) - i32(b[i + 1])", "i = vyre.global_id(0)\nc[i] = u32(i32(b[i]) - i32(b[i + 1]))"),
 ]  # fmt: skip
 SILENT = [
     ("vyre.atomic_add(y, 0, 1.0)", "[2, 3]"),
@@ -396,28 +423,55 @@ SILENT = [
     ("y[0] = 1.0", "[1, 0]"),
     (
         "i = vyre.global_id(0)\nif i < len(y) // 2:\n    t = y[i]\n    y[i] = y[len(y) - 1 - i]\n    y[len(y) - 1 - i] = t",
-        "[1]",
+        "[8]",
     ),
     ("i = vyre.global_id(0)\nif b[i] == 3:\n    y[0] = f32(i)", "[1]"),
     ("i = vyre.global_id(0)\nif i % 2 == 0:\n    y[i // 2] = f32(b[i])", "[1]"),
+    ("i = vyre.global_id(0)\nc[i] = u32(b[i] - b[i + 1]) + (u32(b[i]) >> 8)", "[1]"),
+    (
+        "l = vyre.local_id(0)\ny[l] = f32(l)\ny[vyre.global_id(0) + 8] = 1.0",
+        "[2]",
+    ),  # one value, whichever workgroup stores it
+    ("for k in range(vyre.local_id(0), len(y), 4):\n    y[k] = y[k] * 2.0", "[1]"),
+    ("y[vyre.global_id(0)] = f32(c[0])\nvyre.atomic_add(c, 0, 1)", "[2]"),
+    (
+        "old = c[0]\nvyre.barrier()\nvyre.atomic_add(c, 0, 1)\ny[old + vyre.global_id(0)] = 1.0",
+        "[1]",
+    ),
+    (
+        "i = vyre.global_id(0)\nv = y[i]\ny[i] = v - vyre.subgroup_shuffle(v, 0) + vyre.subgroup_shuffle(v, 1)",
+        "[1]",
+    ),
+    (
+        "if vyre.local_id(0) == 0:\n    y[vyre.workgroup_id(0)] = 1.0\n    vyre.atomic_add(c, 0, 1)\n    while vyre.atomic_add(c, 0, 0) < 2:\n        pass\n    y[8 + vyre.workgroup_id(0)] = y[0] + y[1]",
+        "[2]",
+    ),
 ]
 """Lines and calls that are right: nothing is said."""
 
 
 def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path) -> None:
-    head = "@vyre.program(workgroup=4)\ndef kernel(b: Read[u8], y: ReadWrite[f32]):\n"
+    head = (
+        "@vyre.func\ndef added(total, v):\n    total += v\n\n@vyre.func\ndef summed(total, v):\n    total += v\n    return total\n\n"
+        "@vyre.program(workgroup=4)\ndef kernel(b: Read[u8], y: ReadWrite[f32], c: ReadWrite[u32], z: Read[f32[:, :]]):\n"
+    )
     count = 0
 
     def said(lines: str, grid: str) -> str:
         nonlocal count
         count += 1
         kernel = module_of(tmp_path, head, lines, f"warned_{count}").kernel
-        arrays = np.full(8, 100, np.uint8), np.zeros(64, np.float32)
+        arrays = (
+            np.full(8, 100, np.uint8),
+            np.zeros(64, np.float32),
+            np.zeros(64, np.uint32),
+            np.ones((8, 8), np.float32),
+        )
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
             kernel.text()
             kernel._warn(
-                eval(grid.strip("[]")), arrays
+                eval(grid.strip("[]")), arrays, {}
             )  # as a call does before it runs, which takes a compilation
         assert all(issubclass(warning.category, ProgramWarning) for warning in given)
         return "\n".join(str(warning.message) for warning in given)
@@ -431,6 +485,23 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
     each(SILENT, lambda case: pytest.fail(text) if (text := said(*case)) else None)
 
 
+def test_results_of_rows_that_go_along_columns_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):\n    r = vyre.workgroup_id(0) * 8\n    block = x[r : r + 8, 0:8]\n"
+    for number, (value, help) in enumerate(
+        [
+            ("block - vyre.max(block, axis=1)", "write vyre.max(block, axis=1, keepdims=True)"),
+            ("vyre.exp(block) / vyre.sum(vyre.exp(block), axis=1)", "keepdims=True"),
+            ("block - vyre.max(block, axis=1, keepdims=True)", ""),
+            ("block - vyre.max(block, axis=0)", ""),
+        ]
+    ):
+        kernel = module_of(tmp_path, head, f"y[r : r + 8, 0:8] = {value}", f"columns_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel.text()
+        assert [help in str(each.message) for each in given] == [True] * bool(help)
+
+
 def test_exchanged_axes_are_told(tmp_path: Path) -> None:
     head = "@vyre.program(workgroup=(4, 4))\ndef kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):\n"
     lines = "i, j = vyre.global_id(0), vyre.global_id(1)\nif i < y.shape[0] and j < y.shape[1]:\n    y[i, j] = x[i, j]"
@@ -441,11 +512,101 @@ def test_exchanged_axes_are_told(tmp_path: Path) -> None:
     kernel[10, 2](x, np.zeros_like(x))
 
 
+LEFT_OUT = [
+    # invocations of a workgroup, lines, grid, extents of y, words of the warning
+    ("4", "i = vyre.global_id(0)\ny[i] = 1.0", 2, (10,), "write kernel[vyre.ceil_div(len(y), 4)](...), and write if i < len(y): before what it loads"),
+    ("4", "i = vyre.global_id(0)\nif i < len(x):\n    y[i] = x[i]", 2, (12,), "8 invocations for the 12 elements of y"),
+    ("4", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 3, (12, 5), "write kernel[vyre.ceil_div(y.shape[0] * y.shape[1], 4)](...)"),
+    ("4", "i = vyre.workgroup_id(0) * 4 + vyre.local_id(0)\nif i < len(y):\n    y[i] = 1.0", 2, (12,), "where the first alone are meant, pass y[:8]"),
+    ("SIZE", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 2, (12,), "write kernel[vyre.ceil_div(len(y), SIZE)](...)"),
+    ("(4, 2)", "r, c = vyre.global_id(1), vyre.global_id(0)\nif r < z.shape[0] and c < z.shape[1]:\n    z[r, c] = 1.0", (2, 2), (7, 8),
+     "4 invocations along y, and z has 7 elements along dimension 0"),
+    ("4", "r, c = vyre.global_id(0), vyre.global_id(1)\nif r < z.shape[0] and c < z.shape[1]:\n    z[r, c] = 1.0", 2, (8, 3),
+     "write kernel[vyre.ceil_div(z.shape[0], 4), z.shape[1]](...)"),
+    ("4", "r = vyre.global_id(0)\nif r < z.shape[0]:\n    for c in range(z.shape[1]):\n        z[r, c] = 1.0", 1, (8, 3), "write kernel[vyre.ceil_div(z.shape[0], 4)](...)"),
+    ("1", "r = vyre.workgroup_id(0) * 4\ny[r : r + 4] = x[0:4] * 2.0", 2, (10,), "write kernel[vyre.ceil_div(len(y), 4)](...)"),
+]  # fmt: skip
+A_PART = [
+    ("i = vyre.global_id(0)\ny[i] = 1.0", 2, (64,)),
+    ("i = vyre.global_id(0)\nif i < n:\n    y[i] = 1.0", 2, (64,)),
+    ("i = vyre.global_id(0)\nif i < len(x):\n    y[i] = x[i]", 16, (128,)),
+    ("for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):\n    y[k] = 1.0", 2, (64,)),
+    ("i = vyre.global_id(0)\nwhile i < len(y):\n    y[i] = 1.0\n    i += vyre.global_size(0)", 2, (64,)),
+    (
+        "i = vyre.global_id(0)\nfor k in range(8):\n    if i + k * 8 < len(y):\n        y[i + k * 8] = 1.0",
+        2,
+        (64,),
+    ),
+    ("i = vyre.global_id(0)\ny[i] = 1.0\ny[i + 8] = 2.0", 2, (18,)),
+    ("i = vyre.global_id(0)\nif i < len(y) and x[i] > 0.0:\n    y[i] = 1.0", 2, (64,)),
+]
+"""Launches that may be meant for a part of y, or reach all of it in loops."""
+
+
+def test_launches_that_leave_elements_out_are_told(tmp_path: Path) -> None:
+    def said(number: int, lanes: str, lines: str, grid: object, shape: tuple[int, ...]) -> str:
+        array = "z: Write[f32[:, :]]" if "z[" in lines else "y: Write[f32]"
+        n = ", n: u32" if "< n:" in lines else ""
+        workgroup = "" if lanes == "1" else f"(workgroup={lanes})"
+        head = f"SIZE = 4\n@vyre.program{workgroup}\ndef kernel(x: Read[f32], {array}{n}):\n"
+        kernel = module_of(tmp_path, head, lines, f"left_out_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel._warn(grid, (np.ones(64, np.float32), np.zeros(shape, np.float32)), {"@n": 8})
+        return "\n".join(str(warning.message) for warning in given)
+
+    each(
+        enumerate(LEFT_OUT),
+        lambda case: None if case[1][-1] in (text := said(case[0], *case[1][:-1])) else pytest.fail(text),
+    )
+    each(
+        enumerate(A_PART),
+        lambda case: pytest.fail(text) if (text := said(100 + case[0], "4", *case[1])) else None,
+    )
+
+
+def test_launches_of_pipelines_that_leave_elements_out_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=4)\ndef kernel(x: Read[f32], y: Write[f32]):\n"
+    run = "\n@vyre.pipeline\ndef run(x: Read[f32], y: Write[f32]):\n    t = vyre.buffer(f32, len(x))\n    {}\n    kernel[vyre.ceil_div(len(y), 4)](t, y)\n"
+    lines = "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = x[i]"
+    x = np.ones(30, np.float32)
+    for number, (launch, words) in enumerate(
+        [
+            ("kernel[vyre.ceil_div(len(x), 8)](x, t)", r"write kernel\[vyre.ceil_div\(len\(t\), 4\)\]"),
+            ("kernel[8](x, t)", ""),
+        ]
+    ):
+        text = lines.replace("\n", "\n    ") + run.format(launch)
+        module = written_module(tmp_path, f"{HEAD}{head}    {text}", f"whole_{number}")
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            module.run._warn(None, (x, x.copy()), {})
+        assert [re.search(words, str(each.message)) is not None for each in given] == [True] * bool(words)
+
+
+def test_a_number_of_the_module_that_changes_is_told_once(tmp_path: Path) -> None:
+    head = (
+        "LIMIT, shape = 0.5, 3\n@vyre.program(workgroup=4)\ndef kernel(x: Read[f32[:, :]], y: Write[f32]):\n"
+    )
+    module = module_of(
+        tmp_path, head, "y[vyre.global_id(0)] = x[0, 0] * LIMIT / f32(x.shape[0])", "constants"
+    )
+    assert "0.5" in module.kernel.text()
+    module.LIMIT, module.shape = float("0.5"), 4
+    x, y = np.ones((2, 2), np.float32), np.zeros(4, np.float32)
+    module.kernel[1](x, y)
+    module.LIMIT = 0.9
+    with pytest.warns(ProgramWarning, match=r"LIMIT was 0.5 .* here it is 0.9"):
+        module.kernel[1](x, y)
+    module.kernel[1](x, y)
+
+
 LOST: list[tuple[str, str, str]] = [
     # launches of a pipeline on x and y, words of the warning, the same with the remedy
     ("double[1](x, y)\nt = vyre.buffer(f32, 64)\ndouble[1](y, t)", "nothing reads t behind this stage", "double[1](x, y)"),
     ("t = vyre.buffer(f32, 64)\nfor _ in range(2):\n    double[1](x, t)\ndouble[1](x, y)", "nothing reads t behind this stage",
-     "t = vyre.buffer(f32, 64)\nfor _ in range(2):\n    double[1](x, t)\n    double[1](t, y)"),
+     "t = vyre.buffer(f32, 64)\ndouble[1](x, t)\ndouble[1](t, y)"),
+    ("for _ in range(3):\n    double[1](x, y)", r"all 3 rounds do the same: .*\n[^h]*help: launch double \(x, y\) and then \(y, x\)", "double[1](x, y)"),
     ("t = vyre.buffer(f32, 64)\ndouble[1](x, t)\nvyre.host_read(t)", "no stage writes y, which the pipeline gives back", "double[1](x, y)"),
 ]  # fmt: skip
 

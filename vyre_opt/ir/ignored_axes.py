@@ -56,6 +56,10 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     spelling = spelling_at(program.loc)
     message = f"all {extent} {kind} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
+    names = {name for name, _ in asked}
+    if same_groups and program.lanes > 1 and not names.intersection((*_OF_GRID, *_OF_LANES, *_LINEAR)):
+        one = spelling.grid(program.name, "1")
+        help = f"write {spelling.lanes(1)} and {one}, one invocation that does all; or {spelling.id('global_id', 0)} for an element of each"
     loops = (
         op
         for op in ops

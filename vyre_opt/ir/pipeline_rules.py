@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
@@ -111,6 +111,8 @@ def lost_results(pipeline: Pipeline, module: Module, unwritten: Sequence[Unwritt
     readers: dict[str, Stage] = {read.buffer.name: read.stage for read in unwritten}
     if not any(read.exchanged for read in unwritten):
         warnings += _Unread(module, observed, readers).visit(pipeline.stages)
+        told = {warning.loc for warning in warnings}
+        warnings += _idle_rounds(pipeline.stages, module, told)
     taken = {name for stage in pipeline.walk() for name in _names(stage)}
     for buffer in pipeline.buffers.values():
         if buffer.access is AccessMode.WRITE and buffer.name not in taken:
@@ -119,6 +121,39 @@ def lost_results(pipeline: Pipeline, module: Module, unwritten: Sequence[Unwritt
             help = "pass it to a launch that writes it, or leave it out"
             warnings.append(Diagnostic("warning", message, buffer.loc, help=help))
     return warnings
+
+
+def _idle_rounds(
+    stages: Sequence[Stage], module: Module, told: Collection[Location | None]
+) -> Iterator[Diagnostic]:
+    """The warnings of repeats all of whose rounds do the same, since no stage reads what it writes, or what one behind it does; `told`:
+    places of other warnings, which say more."""
+    for repeat in stages:
+        if not isinstance(repeat, Repeat):
+            continue
+        yield from _idle_rounds(repeat.stages, module, told)
+        written: set[str] = set()
+        for stage in reversed(repeat.stages):
+            program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
+            if program is None or not isinstance(stage, Launch) or stage.loc in told:
+                break
+            passed = [*zip(stage.buffers, program.bound_buffers, strict=False)]
+            written |= {name for name, formal in passed if formal.access is not AccessMode.READ}
+            read = {name for name, formal in passed if formal.access is not AccessMode.WRITE}
+            if read & written or any(op.name in ("debug_print", "trap", "assert") for op in program.walk()):
+                break
+        else:
+            if repeat.times > 1 and repeat.stages:
+                message = f"all {repeat.times} rounds do the same: no stage reads what a round before it has written"
+                help = "pass what a round writes to the next, or leave the repeat out"
+                last = repeat.stages[-1]
+                if isinstance(last, Launch) and len(repeat.stages) == 1 and len(last.buffers) == 2:
+                    spell = spelling_at(last.loc)
+                    pairs = [
+                        ", ".join(map(spell.buffer, order)) for order in (last.buffers, last.buffers[::-1])
+                    ]
+                    help = f"launch {spell.buffer(last.program)} ({pairs[0]}) and then ({pairs[1]}) in a round, so that one reads what the other writes; or leave the repeat out"
+                yield Diagnostic("warning", message, repeat.loc or last.loc, help=help)
 
 
 def _names(stage: Stage) -> Sequence[str]:

@@ -68,14 +68,18 @@ class BufferView:
 
 
 class LocalArray(tuple[Any, ...]):
-    """The elements of an array of an invocation's own, row by row, as values (see local_arrays.py)."""
+    """The elements of an array of an invocation's own, row by row, as values (see local_arrays.py).  `stored_at`: the index of all stores to
+    it; None before the first, and ... where there is no one index."""
 
     dtype: DataType
     shape: tuple[int, ...]
+    stored_at: Any
 
-    def __new__(cls, parts: Iterable[Any], dtype: DataType, shape: tuple[int, ...]) -> Self:
+    def __new__(
+        cls, parts: Iterable[Any], dtype: DataType, shape: tuple[int, ...], stored_at: Any = ...
+    ) -> Self:
         array = super().__new__(cls, parts)
-        array.dtype, array.shape = dtype, shape
+        array.dtype, array.shape, array.stored_at = dtype, shape, stored_at
         return array
 
     def _make(self, parts: Iterable[Any]) -> Self:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..ir.diagnostics import Diagnostic
 from ..ir.types import DataType, with_article
 from .bindings import (
     RESULT,
@@ -55,6 +56,7 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         diagnostic.note(f"{source.name} is called here", t.source.location(node))
     result, returned = inner.env.get(RESULT), inner.env[RETURN]
     if not inner.returns:
+        _warn_of_no_effect(t, node, source)
         return Static(None)
     if len(t.diagnostics) > before:
         return Unbound("")
@@ -80,6 +82,27 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         inner.report(error)
         inner.diagnostics[-1].note(f"{source.name} is called here", t.source.location(node))
         return Unbound("")
+
+
+def _warn_of_no_effect(t: Statements, node: ast.Call, source: FunctionSource) -> None:
+    """Warn of a call of a function that returns nothing, and only assigns to names of its own, its arguments among them."""
+    nodes = [*ast.walk(source.tree)]
+    assigned = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    changed = [a.arg for a in source.arguments if a.arg in assigned]
+    has_effect = any(
+        (isinstance(n, (ast.Expr, ast.Assert)) and not isinstance(getattr(n, "value", None), ast.Constant))
+        or (isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
+        for n in nodes
+    )
+    if has_effect or not changed or len(node.args) != len(source.arguments):
+        return
+    texts = dict(zip([a.arg for a in source.arguments], map(t.source.text, node.args), strict=True))
+    results = ", ".join(texts[name] for name in changed)
+    message = (
+        f"{source.name} changes names of its own alone, and returns nothing: {results} stays as it is here"
+    )
+    help = f"end {source.name} with return {', '.join(changed)}, and write {results} = {t.source.text(node)}"
+    t.emitter.warnings.append(Diagnostic("warning", message, t.source.location(node), help=help))
 
 
 def _arguments(

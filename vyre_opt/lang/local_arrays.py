@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ..ir.program import MAX_DIMENSIONS, Value
+from ..ir.author_words import PYTHON
+from ..ir.diagnostics import Diagnostic
+from ..ir.ops import AXES
+from ..ir.program import MAX_DIMENSIONS, Op, Value
 from ..ir.types import DataType
 from .bindings import Binding, LocalArray, Static, parts_of
 from .emitter import type_of
@@ -48,12 +51,27 @@ def made(t: Any, node: ast.Call, of_type: ast.expr, of_size: ast.expr) -> LocalA
             "write vyre.shared(...) for memory of a workgroup, a part of it for each invocation",
         )
     zero = t.as_value(Static(False if dtype.is_bool else 0), node, dtype)
-    return LocalArray([zero] * count, dtype, shape)
+    return LocalArray([zero] * count, dtype, shape, None)
 
 
 def element(t: Any, node: ast.Subscript, array: LocalArray) -> Value:
     """`a[i]`.  Raises Unsupported."""
-    return _at(t, node, array, _position(t, node, array))
+    position = _position(t, node, array)
+    stored = _id_of(array.stored_at)
+    if stored is not None and _id_of(position) != stored:
+        name, (size, *more) = t.source.text(node.value), array.shape
+        extents = f"({', '.join(map(str, array.shape))})" if more else str(size)
+        message = f"each invocation has a {name} of its own, and stores to its element at {PYTHON.id(stored[0], AXES.index(stored[1] or 'x'))} alone: the others are 0"
+        help = f"write {name} = vyre.shared({array.dtype}, {extents}), and vyre.barrier() behind the store, for what a workgroup has in common"
+        t.emitter.warnings.append(Diagnostic("warning", message, t.source.location(node), help=help))
+    return _at(t, node, array, position)
+
+
+def _id_of(position: object) -> tuple[str, Any] | None:
+    """The name and the axis of the id that a position is; None for another."""
+    op = position.owner if isinstance(position, Value) else None
+    is_id = isinstance(op, Op) and op.name in ("local_id", "global_id", "lane_id")
+    return (op.name, op.attrs.get("axis")) if isinstance(op, Op) and is_id else None
 
 
 def _at(t: Any, node: ast.Subscript, array: LocalArray, position: int | Value) -> Value:
@@ -105,7 +123,10 @@ def update(
             number = t.as_value(Static(k), target, DataType.U32)
             here = t.emitter.value("eq", (position, number), DataType.BOOL)
             parts[k] = _chosen(t, here, value, part)
-    t.env[name] = LocalArray(parts, array.dtype, array.shape)
+    is_same = array.stored_at is None or (
+        array.stored_at is not ... and _id_of(array.stored_at) == _id_of(position) is not None
+    )
+    t.env[name] = LocalArray(parts, array.dtype, array.shape, position if is_same else ...)
 
 
 def _position(t: Any, node: ast.Subscript, array: LocalArray) -> int | Value:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeGuard
 
+from ..ir.diagnostics import Diagnostic
 from ..ir.formats import sum_type
 from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
@@ -829,8 +830,39 @@ def spread(
                 f"{t.source.text(node)} is {found}, which does not broadcast to {dtype}",
                 _kept_axis(t, node, found, dtype) or "extents are the same or 1, from the last one on",
             )
+        if found is not None and _is_across(value, found, leader, dtype):
+            help = _kept_axis(t, node, found, dtype)
+            message = f"{t.source.text(node)} has one element a row, and goes along the columns here: extents are the same or 1, from the last one on"
+            t.emitter.warnings.append(Diagnostic("warning", message, t.source.location(node), help=help))
     like = (leader,) if None in dtype.extents else ()
     return t.emitter.value("slice_broadcast", (value, *like), dtype)
+
+
+_MOST_TERMS = 50
+"""Ops that a slice is computed from which are looked at."""
+
+
+def _is_across(value: Value, found: DataType, leader: Value, dtype: DataType) -> bool:
+    """Whether rows of a square block are combined, and the results spread along its columns: `block - vyre.max(block, axis=1)`."""
+    extents = dtype.extents
+    if len(found.extents) != 1 or len(extents) != 2 or extents[0] != extents[1] or extents[0] == 1:
+        return False
+    sources = {leader, *_computed_from(leader)}
+    for part in (value, *_computed_from(value)):
+        op = part.owner
+        if isinstance(op, Op) and op.name == "slice_reduce" and op.attrs["axis"] == 1:
+            parts = {op.operands[0], *_computed_from(op.operands[0])}
+            return any(getattr(known(type_of(each)), "extents", ()) == extents for each in parts & sources)
+    return False
+
+
+def _computed_from(value: Value) -> list[Value]:
+    """The values that one is computed from, the nearest first."""
+    found = [value]
+    for each in found:
+        if isinstance(each.owner, Op) and each.owner.definition.is_pure and len(found) < _MOST_TERMS:
+            found += each.owner.operands
+    return found[1:]
 
 
 def _to_common_extents(t: Expressions, bindings: Sequence[Binding], node: ast.expr) -> Sequence[Binding]:
