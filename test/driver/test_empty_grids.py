@@ -80,6 +80,7 @@ def test_arrays_of_any_length(target: str, passes: str | None, size: int) -> Non
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.filterwarnings("ignore:all 2 rounds do the same:vyre_opt.ProgramWarning")
 def test_stages_over_no_workgroups_leave_what_was_there(target: str, passes: str | None) -> None:
     x, y = np.ones(4, np.float32), np.full(4, 9, np.float32)
     call = partly.options(target=target, passes=passes)

@@ -768,6 +768,11 @@ def _unfilled(op: Op, store: _Access) -> Diagnostic:
     name = spelling.buffer(op.attrs["buffer"])
     message = f"{op.name} of {name}, to which only another workgroup has stored: each workgroup has memory of its own"
     help = f"store to it in each workgroup, by {spelling.id('local_id', 0)}"
+    at = store.op.indices[0].owner
+    if isinstance(at, Op) and at.name == "global_id":
+        own = spelling.id("local_id", AXES.index(at.attrs["axis"]))
+        help = f"{spelling.id('global_id', AXES.index(at.attrs['axis']))} counts in the whole launch: take {own} for the index of {name}"
+        return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.op.loc)
     for each in reversed(store.around):
         test = each.op.operands[0].owner if each.op.name == "if" else None
         asked = [o for o in test.operands if isinstance(o.owner, Op)] if isinstance(test, Op) else []
