@@ -9,6 +9,7 @@ program without a guard may be for a part of an array, so there only a remainder
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
@@ -84,19 +85,17 @@ def unreached_elements(
                 reach = run.reach(op, dimension, shape) if other == axis else None
                 if reach is not None:
                     found.append(reach)
+    of_buffer, along_of = Counter(op.attrs["buffer"] for op in stores), dict(indexed)
+    alike = Counter((reach.op.attrs["buffer"], reach.dimension, reach.end) for reach in found)
     for reach in found:
         name = reach.op.attrs["buffer"]
-        alike = [r for r in found if r.op.attrs["buffer"] == name and r.dimension == reach.dimension]
-        is_alone = len({r.end for r in alike}) == 1 and len(alike) == sum(
-            op.attrs["buffer"] == name for op in stores
-        )
-        is_open = (
-            program.buffers[name].shape[reach.dimension] is None
-        )  # one that is declared longer may be so on purpose
+        is_alone = alike[name, reach.dimension, reach.end] == of_buffer[name]
+        # one that is declared longer may be so on purpose
+        is_open = program.buffers[name].shape[reach.dimension] is None
         is_remainder = is_open and reach.is_dense and reach.end + reach.each > reach.extent
         owner = reach.op.indices[reach.dimension].owner
         is_row = program.lanes == 1 and isinstance(owner, Op) and owner.name == "workgroup_id"
-        launch = _Launch(program, extents, shapes, at, reach, dict(indexed)[reach.op])
+        launch = _Launch(program, extents, shapes, at, reach, along_of[reach.op])
         if (exchanged := launch.exchanged()) is not None:
             yield launch.unreached(exchanged)
             return
