@@ -482,6 +482,7 @@ class _Accesses(Run):
             or name in self.warnings
             or moved.is_matrix
             or moved.is_slice
+            or (buffer.is_cluster and self.has_groups)  # some of the workgroups that run have it in common
         ):
             return
         access = _Access(op, self.around, self.behind)
