@@ -12,7 +12,7 @@ import os
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
@@ -156,16 +156,6 @@ def _use_a_cache_of_the_tests(config: pytest.Config) -> None:
         os.environ["VYRE_CACHE_DIR"] = str(config.cache.mkdir("compiled"))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Every second worker imports the files from the last one on: of two in a fresh checkout each compiles half of them, and reads
-    the byte code of the others."""
-    report = yield
-    if isinstance(collector, pytest.Directory) and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
-        report.result.reverse()
-    return report
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return True if collection_path == CAMPAIGNS and not config.option.campaign else None
 
@@ -196,8 +186,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         number, count = _share(config.option.share)
         # by a hash of the name: a new test moves no other from share to share
         _select(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % count == number - 1)
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path)  # as the other workers have them
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_items and no_gpu():
         config.stash[_LEFT_OUT] = len(gpu_items)
