@@ -87,8 +87,11 @@ def pipeline_warnings(
 
 
 def _shape(array: Any) -> tuple[int, ...]:
-    """The extents of an array; of an output that is still to be made, its number of elements."""
-    return tuple(getattr(array, "shape", ())) or (getattr(array, "count", 0),)
+    """The extents of an array; of an output that is still to be made, its number of elements; of bytes and lists, none."""
+    if shape := getattr(array, "shape", None):
+        return tuple(shape)
+    count = getattr(array, "count", None)  # a method of bytes and lists
+    return (count,) if isinstance(count, int) else ()
 
 
 def _contents(program: Program, arrays: Mapping[str, Any]) -> dict[str, Any]:
