@@ -68,8 +68,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "y.fill(0)", "y.fill", "write x[i] = 0.0", "y[i] = 0.0"),
     (ROWS, "z[r, :] = m[r]", "r", "a row is m[r, :]", "z[r, :] = m[r, :]"),
     (LANES, "vyre.atomic_add(c, i, 1)", "i", "in an atomic (i, j)", "vyre.atomic_add(c, (i, 0), 1)"),
-    (LANES, "for k, v in enumerate(x):\n    y[k] = v", "enumerate(x)", "write for i in range(len(x)): v = x[i]",
-     "for i in range(len(x)):\n    v = x[i]\n    y[i] = v"),
+    (LANES, "for k, v in enumerate(x):\n    y[k] = v", "enumerate(x)", "write for k in range(len(x)): v = x[k]",
+     "for k in range(len(x)):\n    v = x[k]\n    y[k] = v"),
     (LANES, "for k in range(3):\n    y[i] += WEIGHTS[k]", "k", "vyre.static(range(len(WEIGHTS)))",
      "for k in vyre.static(range(len(WEIGHTS))):\n    y[i] += WEIGHTS[k]"),
     (LANES, "WEIGHTS[0] = x[i]", "WEIGHTS[0]", "vyre.local(f32, 8)", "own = vyre.local(f32, 8)\nown[0] = x[i]\ny[i] = own[0]"),
@@ -404,6 +404,10 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("i, total = vyre.global_id(0), 0.0\nfor k in range(4):\n    added(total, f32(b[i + k]))\ny[i] = total", "[1]", "end added with return total, and write total = added(total, f32(b[i + k]))",
      "i, total = vyre.global_id(0), 0.0\nfor k in range(4):\n    total = summed(total, f32(b[i + k]))\ny[i] = total"),
     ("i = vyre.global_id(0)\ny[i] = f32(b[i] - b[i + 1])", "[1]", "write f32(f32(b[i]) - f32(b[i + 1]))", "i = vyre.global_id(0)\ny[i] = f32(b[i]) - f32(b[i + 1])"),
+    ("y[vyre.global_id(0) * vyre.workgroup_size(0) + vyre.local_id(0)] = 1.0", "[1]", "help: write vyre.global_id(0)", "y[vyre.global_id(0)] = 1.0"),
+    ("i = vyre.global_id(0)\ny[i] = f32(min(b[i] + 50, 255))", "[1]", "help: write vyre.add_sat(b[i], 50)", "i = vyre.global_id(0)\ny[i] = f32(vyre.add_sat(b[i], 50))"),
+    ("i, s = vyre.global_id(0), 0.0\nfor k in range(i - 2, i + 3):\n    s += f32(b[k])\ny[i] = s", "[1]", "help: begin at vyre.max(i, 2) - 2",
+     "i, s = vyre.global_id(0), 0.0\nfor k in range(vyre.max(i, 2) - 2, i + 3):\n    s += f32(b[k])\ny[i] = s"),
     ("i = vyre.global_id(0)\nc[i] = u32(i32(b[i] - b[i + 1]))", "[1]", "write i32(b[i]) - i32(b[i + 1])", "i = vyre.global_id(0)\nc[i] = u32(i32(b[i]) - i32(b[i + 1]))"),
 ]  # fmt: skip
 SILENT = [
@@ -421,6 +425,12 @@ SILENT = [
     ("s = 0\nfor j in range(8):\n    s = max(s, b[j])\ny[0] = f32(s)", "[1]"),
     ("y[0] = 1.0", "[1]"),
     ("y[0] = 1.0", "[1, 0]"),
+    ("y[vyre.global_id(0) * 4 + vyre.local_id(0)] = f32(min(b[0], 255))", "[1]"),
+    ("i = vyre.global_id(0)\nif i >= 2:\n    for k in range(i - 2, i + 3):\n        vyre.atomic_add(y, k, 1.0)", "[1]"),
+    (
+        "i = vyre.global_id(0)\nif i < 2:\n    return\nfor k in range(i - 2, i + 3):\n    vyre.atomic_add(y, k, 1.0)",
+        "[1]",
+    ),
     (
         "i = vyre.global_id(0)\nif i < len(y) // 2:\n    t = y[i]\n    y[i] = y[len(y) - 1 - i]\n    y[len(y) - 1 - i] = t",
         "[8]",
@@ -518,6 +528,7 @@ LEFT_OUT = [
     ("4", "i = vyre.global_id(0)\nif i < len(x):\n    y[i] = x[i]", 2, (12,), "8 invocations for the 12 elements of y"),
     ("4", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 3, (12, 5), "write kernel[vyre.ceil_div(y.shape[0] * y.shape[1], 4)](...)"),
     ("4", "i = vyre.workgroup_id(0) * 4 + vyre.local_id(0)\nif i < len(y):\n    y[i] = 1.0", 2, (12,), "where the first alone are meant, pass y[:8]"),
+    ("4", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 0, (12,), "this launch has 0 invocations for the 12 elements of y"),
     ("SIZE", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 2, (12,), "write kernel[vyre.ceil_div(len(y), SIZE)](...)"),
     ("(4, 2)", "r, c = vyre.global_id(1), vyre.global_id(0)\nif r < z.shape[0] and c < z.shape[1]:\n    z[r, c] = 1.0", (2, 2), (7, 8),
      "4 invocations along y, and z has 7 elements along dimension 0"),
@@ -529,6 +540,8 @@ LEFT_OUT = [
 A_PART = [
     ("i = vyre.global_id(0)\ny[i] = 1.0", 2, (64,)),
     ("i = vyre.global_id(0)\nif i < n:\n    y[i] = 1.0", 2, (64,)),
+    ("i = vyre.global_id(0)\ny[i] = 1.0", 0, (64,)),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0", 0, (0,)),
     ("i = vyre.global_id(0)\nif i < len(x):\n    y[i] = x[i]", 16, (128,)),
     ("for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):\n    y[k] = 1.0", 2, (64,)),
     ("i = vyre.global_id(0)\nwhile i < len(y):\n    y[i] = 1.0\n    i += vyre.global_size(0)", 2, (64,)),

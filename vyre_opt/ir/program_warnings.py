@@ -3,6 +3,7 @@
 load @x[40]                  an index that is a constant, out of the bounds of u32[32]
 ge (sub %i, 1), 0 : u32      a comparison that has one result, since an unsigned number is never below 0
 shr %v, 8 : u8               a shift by as many bits as there are, which is one by 0
+min (add %a, %b), 255 : u8   a sum that has wrapped before it is limited
 for ... step %zero           a step that is 0
 load @t[%i]                  of a workgroup buffer, or a read_write buffer that is not live_in, before any store to it
 
@@ -22,6 +23,7 @@ from .diagnostics import Diagnostic, Location, spelling_at
 from .fixes import with_flag
 from .folding import fold
 from .loops import bounds
+from .ops import AXES
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from .racing_stores import plain_counts, racing_stores
 from .rewrite import constant, constant_value
@@ -101,7 +103,7 @@ def ignored_breakpoints(program: Program) -> list[Diagnostic]:
 class _Bodies:
     """`known`: of the values that were asked for, and those they are computed from, the encoded constant, or None.
     `outside`: the warnings of accesses; `found`: all others; `split`: by place, those of indices that
-    are parts of one number."""
+    are parts of one number; `compared`: by the ifs around, values that are known to be as large as another, or are compared with a constant."""
 
     def __init__(self, item: Program | Func) -> None:
         self.item = item
@@ -109,14 +111,18 @@ class _Bodies:
         self.outside: dict[Op, Diagnostic] = {}
         self.found: list[Diagnostic] = []
         self.split: dict[Location | None, Diagnostic] = {}
+        self.compared: list[set[Value]] = []
 
     def block(self, block: Block) -> None:
         for op in block.ops:
             format = op.definition.format
             if op.regions:
-                self.found += self.step(op)
+                self.found += (*self.step(op), *self.first_round(op))
+                compared = _compared(op.operands[0]) if op.name == "if" else set()
+                self.compared.append(compared)
                 for region in self.running(op):
                     self.block(region)
+                self.compared.pop()
             elif format in _ACCESSES:
                 self.access(op)
             elif op.name in _UNSIGNED:
@@ -127,6 +133,10 @@ class _Bodies:
                 self.found += _remainder(op)
             elif op.name in ("shl", "shr"):
                 self.found += _wide_shift(op)
+            elif op.name == "min":
+                self.found += _late_limit(op)
+            elif op.name == "add":
+                self.found += _id_counted_twice(op)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -171,6 +181,23 @@ class _Bodies:
         known = self.value(step) if isinstance(step, Value) else None
         if known is not None and known < 1:
             yield Diagnostic("warning", f"the step is at least 1, not {known}", op.loc, help="write step 1")
+
+    def first_round(self, op: Op) -> Iterator[Diagnostic]:
+        """The warning of a loop from an id less a number on, `range(i - 2, i + 3)`, which has no rounds where that wraps below 0."""
+        lower, upper, _ = bounds(op) if op.name == "for" else (0, 0, 0)
+        less = lower.owner if isinstance(lower, Value) else None
+        more = upper.owner if isinstance(upper, Value) else None
+        if not isinstance(less, Op) or not isinstance(more, Op) or (less.name, more.name) != ("sub", "add"):
+            return
+        number, amount = less.operands[0], constant_value(less.operands[1])
+        is_id = isinstance(number.owner, Op) and number.owner.definition.format == "id"
+        if not is_id or number not in more.operands or not isinstance(amount, int) or amount < 1:
+            return
+        if number.type.element.kind == "uint" and not any(number in values for values in self.compared):
+            text, spelling = _text_of(number, less.loc), spelling_at(less.loc)
+            message = f"{text} - {amount} wraps below 0 at 2^{number.type.bits} where {text} is less than {amount}, and the loop has no rounds there"
+            help = f"begin at {spelling.of_two('max', text, str(amount))} - {amount}, which is at least 0"
+            yield Diagnostic("warning", message, less.loc, help=help)
 
     def access(self, op: Op) -> None:
         """Note an access to elements that a buffer does not have."""
@@ -250,6 +277,24 @@ def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> 
     )
 
 
+def _compared(condition: Value) -> set[Value]:
+    """Values that a condition says are as large as another, or compares with a constant."""
+    values, pending = set[Value](), [condition]
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            break
+        op = pending.pop().owner
+        if not isinstance(op, Op):
+            continue
+        if op.name in ("ge", "gt", "le", "lt", "eq", "ne"):
+            first, second = op.operands
+            is_known = constant_value(first) is not None or constant_value(second) is not None
+            values |= {first, second} if is_known else {first} if op.name in ("ge", "gt") else {second}
+        elif op.definition.is_pure and not op.regions:
+            pending += op.operands
+    return values
+
+
 def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
     if op.operands[0].type.is_open:
         return
@@ -315,6 +360,47 @@ def _wide_shift(op: Op) -> Iterator[Diagnostic]:
     text = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
     help = spelling_at(op.loc).widened(text, wide, str(dtype), leaf.name)
     yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _late_limit(op: Op) -> Iterator[Diagnostic]:
+    """The warning of a sum that is limited to the largest number of its type, `min(x + 50, 255)` of u8: it has wrapped before."""
+    dtype = op.result.type.element
+    if not dtype.is_int or dtype.is_open or op.result.type.is_slice:
+        return
+    largest = (1 << (dtype.bits or 0) - dtype.is_signed) - 1
+    for limit, number in (op.operands, op.operands[::-1]):
+        total = number.owner
+        if constant_value(limit) != largest or not isinstance(total, Op) or total.name not in ("add", "mul"):
+            continue
+        message = f"this is always the number itself: {with_article(dtype)} is at most {largest}, and wraps there before it is limited"
+        texts = [_text_of(value, op.loc) for value in total.operands]
+        help = f"compute in {'u64' if dtype.bits == 32 else 'u32'}"
+        if total.name == "add":
+            help = f"write {spelling_at(op.loc).of_two('add_sat', *texts)}, which stops at {largest}"
+        yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _id_counted_twice(op: Op) -> Iterator[Diagnostic]:
+    """The warning of `global_id(0) * workgroup_size(0) + local_id(0)`: the first is in the whole launch already."""
+    for product, local in (op.operands, op.operands[::-1]):
+        ids = [
+            factor.owner
+            for factor in (product.owner.operands if isinstance(product.owner, Op) else ())
+            if isinstance(product.owner, Op) and product.owner.name == "mul" and isinstance(factor.owner, Op)
+        ]
+        sizes = [each for each in ids if each.name == "workgroup_size"]
+        own = local.owner
+        if len(ids) != 2 or not sizes or not isinstance(own, Op) or own.name != "local_id":
+            continue
+        of_launch = next((each for each in ids if each.name == "global_id"), None)
+        axis = own.attrs["axis"]
+        if of_launch is None or {of_launch.attrs["axis"], sizes[0].attrs["axis"]} != {axis}:
+            continue
+        spelling, number = spelling_at(op.loc), AXES.index(axis)
+        one = spelling.id("global_id", number)
+        parts = f"{spelling.id('workgroup_id', number)} * {spelling.id('workgroup_size', number)} + {spelling.id('local_id', number)}"
+        message = f"{one} is {parts} already, and here it is multiplied and added to once more"
+        yield Diagnostic("warning", message, op.loc, help=f"write {one}")
 
 
 def _text_of(value: Value, loc: Location | None) -> str:

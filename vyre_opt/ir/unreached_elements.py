@@ -63,7 +63,7 @@ def unreached_elements(
 ) -> Iterator[Diagnostic]:
     """The warning of a launch, if it is one.  `shapes`: of the arrays that are passed, by buffers; `params`: the whole
     numbers that are, by "@name"."""
-    extents = [extent for extent in grid if isinstance(extent, int) and extent > 0]
+    extents = [extent for extent in grid if isinstance(extent, int)]
     stores = [op for op in program.walk() if op.name in ("store", "slice_store")]
     own = {op.attrs["buffer"]: _own_shape(program, op.attrs["buffer"], shapes) for op in stores}
     indexed = [
@@ -117,8 +117,8 @@ class _Beyond(Run):
         shapes: Mapping[str, Sequence[int]],
         params: Mapping[str, int],
     ) -> None:
-        self.axis, self.lanes = axis, program.workgroup[axis]
-        numbers = (grid[axis] - 1, grid[axis], _FAR // self.lanes)
+        self.axis, self.lanes, self.is_empty = axis, program.workgroup[axis], 0 in grid
+        numbers = (max(0, grid[axis] - 1), grid[axis], _FAR // self.lanes)
         groups = tuple(tuple(n if a == axis else 0 for a in range(3)) for n in numbers)
         places = tuple(tuple(n if a == axis else 0 for a in range(3)) for n in (0, self.lanes - 1))
         super().__init__(program, Supposed(tuple(grid), groups, places, shapes, params))
@@ -136,10 +136,12 @@ class _Beyond(Run):
     def reach(self, op: Op, dimension: int, shape: Sequence[int]) -> _Reach | None:
         """Reach of a store; None where the next workgroup would store no elements of its own."""
         first, last, next, _, far, _ = (self.stored.get(op, {}).get(lane) for lane in range(6))
-        if first is None or last is None or next is None:
+        if first is None or (last is None and not self.is_empty) or next is None:
             return None
         if any(not 0 <= place < extent for place, extent in zip(next, shape, strict=True)):
             return None
+        if last is None or self.is_empty:  # no workgroup stores anything
+            return _Reach(op, dimension, self.axis, self.lanes, 0, shape[dimension], far is None, False)
         each, moved = next[dimension] - first[dimension], op.operands[0].type
         extent = shape[dimension]
         width = 1 if moved.is_slice or dimension < len(shape) - 1 else moved.lanes
@@ -242,7 +244,12 @@ class _Launch(NamedTuple):
         help = f"write {self.written()}{'' if reach.is_guarded or program.lanes == 1 else self.guarded()}"
         if exchanged is not None:
             help = f"exchange the extents of the grid: write {self.written(exchanged)}"
-        elif at.names is None and reach.dimension == 0 and len(self.shapes[name]) == len(self.along):
+        elif (
+            reach.end
+            and at.names is None
+            and reach.dimension == 0
+            and len(self.shapes[name]) == len(self.along)
+        ):
             help += f"; where the first alone are meant, {spelling.part(name, reach.end)}"
         return Diagnostic("warning", message, at.loc, help=help).note("it is stored here", op.loc)
 
@@ -298,7 +305,7 @@ def _too_many(
 ) -> Iterator[Diagnostic]:
     """The warning of a launch that counts invocations where a grid counts workgroups."""
     lanes, extent = program.workgroup[0], grid[0]
-    if program.lanes != lanes or any(other != 1 for other in grid[1:]):
+    if program.lanes != lanes or not extent or any(other != 1 for other in grid[1:]):
         return
     for op, along in indexed:
         name, index = op.attrs["buffer"], op.indices[0].owner

@@ -776,6 +776,16 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
     return f"write {form}{behind}{more}"
 
 
+def _loop_names(t: Expressions, node: ast.Call) -> tuple[str, str]:
+    """Names of the number and the element in a loop over this call, `for j, v in enumerate(x)`."""
+    for loop in ast.walk(t.source.tree):
+        if isinstance(loop, ast.For) and loop.iter is node and isinstance(loop.target, ast.Tuple):
+            names = [target.id for target in loop.target.elts if isinstance(target, ast.Name)]
+            if len(names) == 2:
+                return names[0], names[1]
+    return "i", "v"
+
+
 def type_name(t: Expressions, node: ast.expr) -> str:
     """The type that an expression names, here or in another library; f32 for one that is unknown."""
     try:
@@ -849,7 +859,8 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
     constants = [b for b in bindings if isinstance(b, Static)]
     if node.args and isinstance(bindings[0], BufferView) and bindings[0].buffer.dimensions == 1:
         array = t.source.text(node.args[0])
-        help = f"write for i in range(len({array})): v = {array}[i]"
+        number, element = _loop_names(t, node)
+        help = f"write for {number} in range(len({array})): {element} = {array}[{number}]"
         raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
     if node.keywords or len(constants) < len(bindings):
         message = f"{name} computes in Python, before the kernel runs"

@@ -247,6 +247,13 @@ def integer_type(value: int, types: Sequence[DataType] = _WIDER) -> DataType | N
     return next((t for t in types if arith.int_range(t)[0] <= value <= arith.int_range(t)[1]), None)
 
 
+def wider_type(value: int, dtype: DataType) -> DataType | None:
+    """The first type that holds a whole number, and all of another type."""
+    low, high = arith.int_range(dtype)
+    types = [t for t in _WIDER if arith.int_range(t)[0] <= low and high <= arith.int_range(t)[1]]
+    return integer_type(value, types)
+
+
 def _with_type(value: Any) -> str:
     """Remedy for a number that is no i32."""
     dtype = integer_type(value, (DataType.U32, DataType.I64, DataType.U64))

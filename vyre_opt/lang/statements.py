@@ -45,7 +45,7 @@ from .bindings import (
 )
 from .calls import call
 from .constants import constant_of, measured_name
-from .emitter import integer_type, type_of
+from .emitter import type_of, wider_type
 from .flow import (
     always_leaves,
     assigned,
@@ -415,11 +415,13 @@ class Statements(slices.SliceExpressions):
             value = self.as_value(binding, node, dtype)
         except Unsupported as error:
             number = binding.value if isinstance(binding, Static) else None
-            wider = integer_type(number) if element.is_int and isinstance(number, int) else None
+            wider = wider_type(number, element) if element.is_int and isinstance(number, int) else None
             name, access = view.buffer.name, view.buffer.access
             is_argument = any(argument.arg == name for argument in self.source.arguments)
             if wider is not None and access is not None and is_argument and error.help:
-                error.help += f", or declare {name}: {show_array_type(access, wider, view.buffer.shape)}"
+                declaration = f"declare {name}: {show_array_type(access, wider, view.buffer.shape)}"
+                is_below = isinstance(number, int) and number < 0
+                error.help = declaration if is_below else f"{error.help}, or {declaration}"
             raise
         self.emitter.op("store", (value, *indices), attrs={"buffer": view.buffer.name})
 
