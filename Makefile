@@ -18,7 +18,7 @@ $(BIN)/pytest: pyproject.toml
 
 check: lint types test  ## All that must pass before a commit
 
-test: install  ## Run the tests, lit tests included, without slow ones and campaigns (three to five minutes on two cores)
+test: install  ## Run the tests, lit tests included, without slow ones and campaigns (two to four minutes on two cores)
 	$(BIN)/pytest -n auto
 
 slow-tests: install  ## Run all tests but campaigns, and write which are slow to test/slow_tests.txt (eight minutes on 2 cores)

@@ -15,7 +15,7 @@ import pytest
 
 __all__ = ["PLAIN_RUN", "REASONS", "Budget", "is_whole_run"]
 
-PLAIN_RUN = "three to five minutes on two cores"
+PLAIN_RUN = "two to four minutes on two cores"
 """What README.md, CONTRIBUTING.md and the Makefile say of it."""
 
 LIMIT_S = 10.0
