@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from ..execution import output_memory
 from ..execution.array_backend import is_torch
-from ..execution.dispatcher import BadInputs, OutputAlloc
-from ..execution.kernel_call import run_all
+from ..execution.dispatcher import BadInputs
+from ..execution.target import as_target
 from ..ir.program import Program
-from ..kernels.call import CopiedInput, KernelCall
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
+from .direct_launch import launch
 from .operands import A, DispatcherLike, Octets, array_backend_of, as_octets
 from .planned_function import PlannedFunction, kernel_function
 from .torch_calls import is_recorded, record, traced_as
@@ -125,18 +126,14 @@ def _checked(kind: _Text, octets: np.ndarray[Any, Any], dispatcher: DispatcherLi
         last = _decoded(kind, rest, dispatcher)
     except BadInputs:  # which the whole text names the place of
         return None
-    front = octets[:whole]
-    none_bad = backend.constant(np.array([0xFFFFFFFF], np.uint32))
-    size = whole // kind.unit * kind.octets
-    call = KernelCall(
-        kind.checked,
-        -(-whole // (BLOCK * INVOCATIONS)),
-        (0, OutputAlloc(size), CopiedInput(1, is_result=True)),
-    )
-    decoded, first_bad = run_all(backend, call, [backend.take(front, "text"), none_bad])
-    if int(backend.to_host(first_bad)[0]) < whole:
+    size, first_bad = whole // kind.unit * kind.octets, np.full(1, 0xFFFFFFFF, np.uint32)
+    decoded = output_memory.empty(size + len(last), np.dtype(np.uint8))
+    arrays = [octets[:whole], decoded[:size], first_bad]
+    launch(as_target(backend.dispatcher), kind.checked, arrays, -(-whole // (BLOCK * INVOCATIONS)))
+    if int(first_bad[0]) < whole:
         return None
-    return np.concatenate([backend.to_host(decoded), last])
+    decoded[size:] = last
+    return decoded
 
 
 def _without_blanks(kind: _Text, octets: np.ndarray[Any, Any], text: Any) -> Any:

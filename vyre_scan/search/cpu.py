@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.driver.direct_launch import launch
 from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 from vyre_opt.ir.ops import SUBGROUP_SIZE
@@ -20,7 +21,6 @@ from ..programs.pattern_filter import pattern_filter
 from ..programs.pattern_grams import pattern_grams
 from ..programs.pattern_walk import CHAINS, pattern_walk
 from ..programs.start_walk import start_walk
-from .launch import launch
 from .prefilter import Prefilter
 
 __all__ = ["CpuSearch"]

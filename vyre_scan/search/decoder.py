@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.driver.direct_launch import launch
 from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 from vyre_opt.kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError
-from .launch import launch
 from .places import Places
 from .whitespace import copy_without_blanks, copy_without_line_breaks
 

@@ -1,4 +1,4 @@
-"""Launches of programs on arrays that are at hand."""
+"""Launches of programs on arrays of NumPy that are at hand, without a plan."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.execution.observed_run import observed_launch
-from vyre_opt.execution.target import Target
-from vyre_opt.ir.program import Program
-from vyre_opt.observers import OBSERVERS
-from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
+from ..execution.observed_run import observed_launch
+from ..execution.target import Target
+from ..ir.program import Program
+from ..observers import OBSERVERS
+from ..targets.cpu.dispatcher import CpuDispatcher
 
 __all__ = ["launch"]
 
