@@ -426,7 +426,10 @@ SILENT = [
     ("y[0] = 1.0", "[1]"),
     ("y[0] = 1.0", "[1, 0]"),
     ("y[vyre.global_id(0) * 4 + vyre.local_id(0)] = f32(min(b[0], 255))", "[1]"),
-    ("i = vyre.global_id(0)\nif i >= 2:\n    for k in range(i - 2, i + 3):\n        vyre.atomic_add(y, k, 1.0)", "[1]"),
+    (
+        "i = vyre.global_id(0)\nif i >= 2:\n    for k in range(i - 2, i + 3):\n        vyre.atomic_add(y, k, 1.0)",
+        "[1]",
+    ),
     (
         "i = vyre.global_id(0)\nif i < 2:\n    return\nfor k in range(i - 2, i + 3):\n    vyre.atomic_add(y, k, 1.0)",
         "[1]",
