@@ -80,6 +80,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
      "%s = for %k = 0 to 4 iter(%t = 0.0 : f32) {\n%u = add %t, %v\nyield %u\n}\nstore %s, @y[%i]"),
     (BODY, "%w = load @q[%i]\nstore %w, @y[%i]", "@q", "write @x or @n, or declare it: buffer @q : f32[?] read binding(3)", "%w = load @x[%i]\nstore %w, @y[%i]"),
     (BODY, "store %v, @q[%i]", "@q", "write @y or @n, or declare it: buffer @q : f32[?] write binding(3)", "store %v, @y[%i]"),
+    (BODY, "store 1.0, @q[%i]", "@q", "write @y or @n, or declare it: buffer @q : f32[?] write binding(3)", "store 1.0, @y[%i]"),
+    (BODY, "%o = atomic_add @q[%i], 1", "@q", "write @n, or declare it: buffer @q : f32[?] read_write binding(3) live_in live_out", "%o = atomic_add @n[%i], 1"),
     (BODY, "%d = lt %i, %i : bool\nif %d { }", "lt", "write lt %i, %i : u32", "%d = lt %i, %i : u32\nif %d { }"),
     (BODY, "%d = lt %i, %i : u32 -> bool\nif %d { }", "lt", "write lt %i, %i : u32", "%d = lt %i, %i : u32\nif %d { }"),
     (BODY, "%s = for %k = 0 to 4 step 1 {\n%u = add %zero, %v\nyield %u\n}\nstore %s, @y[%i]", "%s = for",

@@ -194,7 +194,9 @@ class ConstantActions(Scopes):
             return self.declared[name].dtype
         stored = tail.operands[0] if row.name == "store" and tail.operands else None
         dtype = None if stored is None or isinstance(stored, PendingConstant) else stored.type
-        help = declaration_help(row, name, self.declared, dtype, len(tail.access[1]))
+        has_values = tail.access[0] in ("store", "atomic")  # beside its indices
+        dimensions = tail.access[3] if has_values else len(tail.access[1])
+        help = declaration_help(row, name, self.declared, dtype, dimensions)
         self.undeclared("buffer", name, self.declared, program, loc, help)
         return UNKNOWN
 
