@@ -38,6 +38,7 @@ are alike, or 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 from vyre_opt.ir.builder import Builder
@@ -61,85 +62,112 @@ U8, U32, U64 = DataType.U8, DataType.U32, DataType.U64
 def pattern_grams(stride: int) -> Program:
     """The program for a stride; each call returns the same, which must not be changed."""
     b = Builder("pattern_grams", workgroup=SUBGROUP_SIZE)
-    data = b.buffer("data", U8, None, "read", 0)
+    bitmaps, back = _Bitmaps(b), stride - 1
     begins = b.buffer("begins", U32, None, "read", 1)
     reports = b.buffer("reports", U32, None, "read", 2)
-    bitmap = b.buffer("bitmap", U32, None, "read", 3)
     blocks = b.buffer("blocks", U64, None, "read_write", 4)
     places = b.buffer("places", U32, None, "read_write", 5)
     starts = b.buffer("starts", U32, None, "write", 6, live_out=True)
     counts = b.buffer("counts", U32, None, "write", 7, live_out=True)
     rests = b.buffer("rests", U32, None, "write", 8, live_out=True)
-    capacity, shift, fold = (b.param(name, U32) for name in ("capacity", "shift", "fold"))
-    mask, back = b.param("mask", U64), stride - 1
 
     piece, lane = b.workgroup_id("x"), b.local_id("x")
     begin, end = b.load(begins, piece), b.load(reports, b.add(b.mul(piece, 2), 1))
-    first = b.mul(piece, capacity)
-    words = b.shl(1, b.sub(27, shift))
-    wide_fold = b.or_(b.shl(b.cast(fold, U64), 32), b.cast(fold, U64))
+    lists = _Lists(b, lane, b.mul(piece, b.param("capacity", U32)))
+    first_block, reach = b.shr(lists.first, 5), stride * (SUBGROUP_SIZE - 1) + PREFIX
+    offset, is_first = b.mul(lane, stride), b.eq(lane, 0)
 
-    def bit(hash: Value, first_word: Value | int) -> Value:
-        number = b.shr(hash, shift)
-        return b.and_(b.shr(b.load(bitmap, b.add(b.shr(number, 5), first_word)), b.and_(number, 31)), 1)
+    def places_of(block: Value) -> Spread:
+        at = b.cast(b.shr(block, 32), U32)
+        return b.cast(block, U32), lambda bit: b.add(at, b.mul(bit, stride))
 
-    def gram_bit(position: Value) -> Value:
-        gram = b.or_(b.bitcast(b.load(data, position, GRAM), U32), fold)
-        return bit(b.mul(gram, MULTIPLIER), 0)
+    def starts_of(place: Value) -> Spread:
+        position: Value = b.sub(place, back)
+        found: Value = b.const(0)
+        for k in range(stride):
+            found = b.or_(found, b.shl(bitmaps.prefix_bit(b.add(position, k)), k))
+        return found, lambda bit: b.add(position, bit)
 
-    def prefix_bit(position: Value) -> Value:
-        octets = b.bitcast(b.load(data, position, PREFIX), U64)
-        product = b.mul(b.and_(b.or_(octets, wide_fold), mask), PREFIX_MULTIPLIER)
-        return bit(b.cast(b.shr(product, 32), U32), words)
+    with b.while_([b.add(begin, back), b.const(0)]) as looks:
+        looks.condition(b.le(b.add(looks.args[0], reach), end))
+        at, count = looks.args
+        lanes = b.subgroup_ballot(b.ne(bitmaps.gram_bit(b.add(at, offset)), 0))
+        with b.if_(is_first):
+            b.store(b.or_(b.shl(b.cast(at, U64), 32), b.cast(lanes, U64)), blocks, b.add(first_block, count))
+        looks.yield_(b.add(at, stride * SUBGROUP_SIZE), b.add(count, b.min(lanes, 1)))
+    rest, num_blocks = looks.results
+    b.barrier("workgroup")
+    num_places = lists.spread_all(blocks, first_block, num_blocks, places_of, places)
+    b.barrier("workgroup")
+    num_starts = lists.spread_all(places, lists.first, num_places, starts_of, starts)
+    with b.if_(is_first):
+        b.store(num_starts, counts, piece)
+        b.store(b.sub(rest, back), rests, piece)
+    return b.finish()
 
-    def spread(bits: Value, count: Value, position_of: Callable[[Value], Value], to: Buffer) -> Value:
+
+class _Bitmaps:
+    """@data and @bitmap, with the params of look-ups."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self.data = b.buffer("data", U8, None, "read", 0)
+        self.bitmap = b.buffer("bitmap", U32, None, "read", 3)
+        self.shift, self.fold, self.mask = b.param("shift", U32), b.param("fold", U32), b.param("mask", U64)
+        self.words = b.shl(1, b.sub(27, self.shift))
+        self.wide_fold = b.or_(b.shl(b.cast(self.fold, U64), 32), b.cast(self.fold, U64))
+
+    def gram_bit(self, position: Value) -> Value:
+        b = self.b
+        gram = b.or_(b.bitcast(b.load(self.data, position, GRAM), U32), self.fold)
+        return self._bit(b.mul(gram, MULTIPLIER), 0)
+
+    def prefix_bit(self, position: Value) -> Value:
+        b = self.b
+        octets = b.bitcast(b.load(self.data, position, PREFIX), U64)
+        product = b.mul(b.and_(b.or_(octets, self.wide_fold), self.mask), PREFIX_MULTIPLIER)
+        return self._bit(b.cast(b.shr(product, 32), U32), self.words)
+
+    def _bit(self, hash: Value, first_word: Value | int) -> Value:
+        b, number = self.b, self.b.shr(hash, self.shift)
+        word = b.load(self.bitmap, b.add(b.shr(number, 5), first_word))
+        return b.and_(b.shr(word, b.and_(number, 31)), 1)
+
+
+Spread = tuple[Value, Callable[[Value], Value]]
+"""The bits that an element of a list stands for, and what gives the position of each."""
+
+
+@dataclass
+class _Lists:
+    """Lists that the lanes of a subgroup read and write together, those of positions from element `first` on."""
+
+    b: Builder
+    lane: Value
+    first: Value
+
+    def spread_all(
+        self, source: Buffer, first: Value, length: Value, spread_of: Callable[[Value], Spread], to: Buffer
+    ) -> Value:
+        """Write to a list the positions that the elements of another one stand for, an element a lane; gives how many there are."""
+        b = self.b
+        with b.while_([b.const(0), b.const(0)]) as batches:
+            batches.condition(b.lt(batches.args[0], length))
+            at, count = batches.args
+            number = b.add(at, self.lane)
+            # lanes behind the last element look at that again, for nothing
+            bits, position_of = spread_of(b.load(source, b.add(first, b.min(number, b.sub(length, 1)))))
+            bits = b.select(b.lt(number, length), bits, 0)
+            batches.yield_(b.add(at, SUBGROUP_SIZE), self._append(bits, position_of, count, to))
+        return batches.results[1]
+
+    def _append(self, bits: Value, position_of: Callable[[Value], Value], count: Value, to: Buffer) -> Value:
         """Append the positions of all bits of all lanes to a list of `count`; gives how many it has then."""
-        own = b.popcount(bits)
-        slot: Value = b.add(b.add(first, count), b.subgroup_scan(own, "exclusive", "add"))
+        b, own = self.b, self.b.popcount(bits)
+        slot: Value = b.add(b.add(self.first, count), b.subgroup_scan(own, "exclusive", "add"))
         with b.while_([bits, slot]) as each:
             each.condition(b.ne(each.args[0], 0))
             left, slot = each.args
             b.store(position_of(b.ctz(left)), to, slot)
             each.yield_(b.and_(left, b.sub(left, 1)), b.add(slot, 1))
         return b.add(count, b.subgroup_reduce(own, "add"))
-
-    first_block, reach = b.shr(first, 5), stride * (SUBGROUP_SIZE - 1) + PREFIX
-    offset, is_first = b.mul(lane, stride), b.eq(lane, 0)
-    with b.while_([b.add(begin, back), b.const(0)]) as looks:
-        looks.condition(b.le(b.add(looks.args[0], reach), end))
-        at, count = looks.args
-        lanes = b.subgroup_ballot(b.ne(gram_bit(b.add(at, offset)), 0))
-        with b.if_(is_first):
-            b.store(b.or_(b.shl(b.cast(at, U64), 32), b.cast(lanes, U64)), blocks, b.add(first_block, count))
-        looks.yield_(b.add(at, stride * SUBGROUP_SIZE), b.add(count, b.min(lanes, 1)))
-    rest, num_blocks = looks.results
-    b.barrier("workgroup")
-
-    with b.while_([b.const(0), b.const(0)]) as batches:
-        batches.condition(b.lt(batches.args[0], num_blocks))
-        at, num_places = batches.args
-        number = b.add(at, lane)
-        # lanes behind the last element look at that again, for nothing
-        block = b.load(blocks, b.add(first_block, b.min(number, b.sub(num_blocks, 1))))
-        lanes, begins_at = b.cast(block, U32), b.cast(b.shr(block, 32), U32)
-        lanes = b.select(b.lt(number, num_blocks), lanes, 0)
-        num_places = spread(lanes, num_places, lambda bit: b.add(begins_at, b.mul(bit, stride)), places)
-        batches.yield_(b.add(at, SUBGROUP_SIZE), num_places)
-    num_places = batches.results[1]
-    b.barrier("workgroup")
-
-    with b.while_([b.const(0), b.const(0)]) as batches:
-        batches.condition(b.lt(batches.args[0], num_places))
-        at, num_starts = batches.args
-        number = b.add(at, lane)
-        position = b.sub(b.load(places, b.add(first, b.min(number, b.sub(num_places, 1)))), back)
-        found: Value = b.const(0)
-        for k in range(stride):
-            found = b.or_(found, b.shl(prefix_bit(b.add(position, k)), k))
-        found = b.select(b.lt(number, num_places), found, 0)
-        num_starts = spread(found, num_starts, lambda bit: b.add(position, bit), starts)
-        batches.yield_(b.add(at, SUBGROUP_SIZE), num_starts)
-    with b.if_(is_first):
-        b.store(batches.results[1], counts, piece)
-        b.store(b.sub(rest, back), rests, piece)
-    return b.finish()
