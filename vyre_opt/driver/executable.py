@@ -119,10 +119,9 @@ class Executable(ABC):
         declared = self.signature.params
         if not declared and not params:
             return {}
-        specs = {name for program in self.module.programs.values() for name in program.specs}
         for name, value in params.items() if isinstance(params, Mapping) else ():
             plain = str(name).removeprefix("@")
-            if plain in specs and plain not in declared:
+            if plain not in declared and any(plain in p.specs for p in self.module.programs.values()):
                 how = self.syntax.scalar(self.syntax.give_spec, plain, value)
                 raise BadInputs(f"{self.signature.title} has no param @{plain}: it is a spec, pass {how}")
         return param_words(self.signature.title, declared, params, self.syntax.give_param)

@@ -383,24 +383,29 @@ def _late_limit(op: Op) -> Iterator[Diagnostic]:
 def _id_counted_twice(op: Op) -> Iterator[Diagnostic]:
     """The warning of `global_id(0) * workgroup_size(0) + local_id(0)`: the first is in the whole launch already."""
     for product, local in (op.operands, op.operands[::-1]):
-        ids = [
-            factor.owner
-            for factor in (product.owner.operands if isinstance(product.owner, Op) else ())
-            if isinstance(product.owner, Op) and product.owner.name == "mul" and isinstance(factor.owner, Op)
-        ]
-        sizes = [each for each in ids if each.name == "workgroup_size"]
-        own = local.owner
-        if len(ids) != 2 or not sizes or not isinstance(own, Op) or own.name != "local_id":
+        factors = (
+            product.owner.operands if isinstance(product.owner, Op) and product.owner.name == "mul" else ()
+        )
+        ids = [_id(value) for value in (*factors, local)]
+        axes = {axis for _, axis in ids}
+        if (
+            {name for name, _ in ids[:-1]} != {"global_id", "workgroup_size"}
+            or ids[-1][0] != "local_id"
+            or len(axes) > 1
+        ):
             continue
-        of_launch = next((each for each in ids if each.name == "global_id"), None)
-        axis = own.attrs["axis"]
-        if of_launch is None or {of_launch.attrs["axis"], sizes[0].attrs["axis"]} != {axis}:
-            continue
-        spelling, number = spelling_at(op.loc), AXES.index(axis)
-        one = spelling.id("global_id", number)
-        parts = f"{spelling.id('workgroup_id', number)} * {spelling.id('workgroup_size', number)} + {spelling.id('local_id', number)}"
-        message = f"{one} is {parts} already, and here it is multiplied and added to once more"
+        spelling, axis = spelling_at(op.loc), AXES.index(axes.pop())
+        one, group, size, local_id = (
+            spelling.id(name, axis) for name in ("global_id", "workgroup_id", "workgroup_size", "local_id")
+        )
+        message = f"{one} is {group} * {size} + {local_id} already, and here it is multiplied and added to once more"
         yield Diagnostic("warning", message, op.loc, help=f"write {one}")
+
+
+def _id(value: Value) -> tuple[str, str]:
+    """Name and axis of the id or the size that a value is; empty for another value."""
+    op = value.owner
+    return (op.name, op.attrs.get("axis", "")) if isinstance(op, Op) else ("", "")
 
 
 def _text_of(value: Value, loc: Location | None) -> str:

@@ -736,9 +736,7 @@ def _between_groups(
         written = spelling.stepped(_text(loop), size) or f"step by {size}"
         help = f"each workgroup goes over the elements of others: {written}"
     elif earlier.behind[1] != later.behind[1] and (op.name == "load" or was_load):
-        reader = f"read {name} in another kernel, and launch that behind this one"
-        if spelling.name != "PYTHON":
-            reader = f"load from {name} in another program, and launch that behind this one"
+        reader = spelling.apart(buffer.name, str(buffer.dtype), "")
         help = f"a barrier of a workgroup orders no others: write {spelling.barrier('grid')} in its place, or {reader}"
     elif op.name == "load" or was_load:
         help = spelling.apart(buffer.name, str(buffer.dtype), "" if op.name == "load" else _text(op))

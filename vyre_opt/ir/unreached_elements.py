@@ -136,12 +136,14 @@ class _Beyond(Run):
     def reach(self, op: Op, dimension: int, shape: Sequence[int]) -> _Reach | None:
         """Reach of a store; None where the next workgroup would store no elements of its own."""
         first, last, next, _, far, _ = (self.stored.get(op, {}).get(lane) for lane in range(6))
-        if first is None or (last is None and not self.is_empty) or next is None:
+        if first is None or next is None:
             return None
         if any(not 0 <= place < extent for place, extent in zip(next, shape, strict=True)):
             return None
-        if last is None or self.is_empty:  # no workgroup stores anything
+        if self.is_empty:
             return _Reach(op, dimension, self.axis, self.lanes, 0, shape[dimension], far is None, False)
+        if last is None:
+            return None
         each, moved = next[dimension] - first[dimension], op.operands[0].type
         extent = shape[dimension]
         width = 1 if moved.is_slice or dimension < len(shape) - 1 else moved.lanes

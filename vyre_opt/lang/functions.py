@@ -379,9 +379,8 @@ class ConfiguredKernel:
         try:
             if kwargs or len(args) != self._count:
                 args = in_order(self.kernel.function, args, kwargs)
-            for names, name, value in self.kernel.constants:
-                if names.get(name) is not value:
-                    self.kernel.warn_of_constant(name)
+            if self.kernel.constants:
+                self.kernel.warn_of_constants()
             self.kernel.in_place(args, self.grid)
         except CallerError as error:
             hide_own_frames(error)

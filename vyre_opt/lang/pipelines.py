@@ -82,9 +82,8 @@ class PipelineFunction(TranslatedFunction):
         try:
             if kwargs or len(args) != len(self.parameters):
                 args = in_order(self.function, args, kwargs)
-            for names, name, value in self.constants:
-                if names.get(name) is not value:
-                    self.warn_of_constant(name)
+            if self.constants:
+                self.warn_of_constants()
             self.in_place(args, None)
         except CallerError as error:
             hide_own_frames(error)

@@ -54,8 +54,8 @@ class TranslatedFunction(KeyedFunction, ABC):
         self._module: Module | None = None
         self._warnings: list[Diagnostic] = []
         """Warnings of the translation."""
-        self.constants: list[tuple[Mapping[str, Any], str, Any]] = []
-        """Numbers of the function's module that the translation has read: the names there, the name, and the number."""
+        self.constants: dict[str, Any] = {}
+        """Numbers of the function's module that the translation has read, by their names."""
         self._options = CallOptions()
         self._original: Self | None = None
         """The one that `options` was called on."""
@@ -159,21 +159,23 @@ class TranslatedFunction(KeyedFunction, ABC):
             self._module, self._warnings = module, warnings
             names = self.function.__globals__
             read = [i.argval for i in dis.get_instructions(self.function) if i.opname == "LOAD_GLOBAL"]
-            self.constants = [(names, n, names[n]) for n in read if type(names.get(n)) in (int, float, bool)]
+            self.constants = {n: names[n] for n in read if type(names.get(n)) in (int, float, bool)}
         else:
             also_warned(self._warnings)
         return self._module
 
-    def warn_of_constant(self, name: str) -> None:
-        """Warn of a number of the module that is another one now: it is what it was when the function was translated."""
-        number, names, value = next(
-            (n, d, v) for n, (d, each, v) in enumerate(self.constants) if each == name
-        )
-        new, function = names.get(name), self.function.__name__
-        self.constants[number] = names, name, new
+    def warn_of_constants(self) -> None:
+        """Warn of each number of the module that is another one now: it is what it was when the function was translated."""
+        names = self.function.__globals__
+        for name, value in self.constants.items():
+            if (new := names.get(name)) is not value:
+                self.constants[name] = new
+                self._warn_of_constant(name, value, new)
+
+    def _warn_of_constant(self, name: str, value: Any, new: Any) -> None:
         if new == value or new != new:
             return
-        kind = "f32" if isinstance(new, float) else "i32"
+        kind, function = "f32" if isinstance(new, float) else "i32", self.function.__name__
         message = f"{name} was {value} when {function} was translated, and stays so in it; here it is {new}"
         help = f"pass a number that changes: declare {name.lower()}: {kind} in the head of {function}, and pass {name} for it"
         give_warnings([Diagnostic("warning", message, caller_location(), help=help)])
