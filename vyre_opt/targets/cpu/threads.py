@@ -250,13 +250,14 @@ class GridRunner:
         job = self._job(threads + self.workers_only)
         # about CHUNKS_PER_THREAD chunks for each thread, smaller ones where those would hold up a signal
         chunk = max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), self.largest_chunk))
-        job.begin(first, chunk, workers_only=self.workers_only)
-        begun = perf_counter()
-        if self.workers_only and share_among_workers(job, threads):
-            # the next time the caller takes its part, if that is not too long
-            if self.code.has_fixed_trip_counts:
-                self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
-            return job
+        if self.workers_only:
+            job.begin(first, chunk, workers_only=True)
+            begun = perf_counter()
+            if share_among_workers(job, threads):
+                # the next time the caller takes its part, if that is not too long
+                if self.code.has_fixed_trip_counts:
+                    self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
+                return job
         least = chunk if self.code.is_bounded else 1
         job.begin(first, chunk, least=least, in_order=self.code.may_wait)
         share(job)
