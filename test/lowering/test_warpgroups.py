@@ -444,3 +444,17 @@ def test_products_with_something_between_are_apart() -> None:
     program = made(body.replace("%eight", "2") + f"  {RESULT}")
     (product,) = [op for op in program.walk() if op.definition is WARPGROUP_MUL_ADD]
     assert not product.attrs.get("is_followed")
+
+
+def test_much_arithmetic_beside_a_product_leaves_no_copies_of_its_sums() -> None:
+    """A copy of a sum to which a product is adding makes all products wait for one another, as ptxas says."""
+    sums = "".join(f"  %i{k + 1} = add %i{k}, %i{k} : vec<64 x u32>\n" for k in range(40))
+    body = f"""%z = for %n = 0 to 8 iter(%running = %sum : matrix<16x64xf32, acc>) {{
+    {PRODUCT.replace("%sum", "%running").replace("%z =", "%more =")}
+    yield %more
+  }}
+  {RESULT}
+  %i0 = splat %l : vec<64 x u32>
+"""
+    ptx = emit_ptx(lower([Unit(made(body + sums), None, {})], H200), H200)
+    assert ptx.count("mov.b32") < 2 * 32  # of a lane's 32 sums: one each, where they begin at 0
