@@ -613,7 +613,7 @@ FUNCTION: dict[str, Sequence[Step]] = {
 
             from ..driver.operands import A, DispatcherLike, Like
             from ..lang import Read, Write, f32
-            from .on_rows import Element, RowsCall, as_line, as_rows
+            from .on_rows import Element, RowsCall, as_line, as_rows, on_rows
 
             __all__ = ["row_range"]
 
@@ -623,6 +623,12 @@ FUNCTION: dict[str, Sequence[Step]] = {
                 r = vyre.workgroup_id(0)
                 row = f32(x[r, :])
                 y[r] = vyre.max(row) - vyre.min(row)
+
+
+            @on_rows("row_range", "x")
+            def _row_range(call: RowsCall) -> None:
+                y = call.result(call.shape, "float32")
+                call.launch(range_of_rows, call.rows, as_rows(call["x"]), as_line(y))
 
 
             def row_range(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
@@ -643,11 +649,8 @@ FUNCTION: dict[str, Sequence[Step]] = {
                     >>> kernels.row_range(np.array([[1, 4]], np.float32)).tolist()
                     [3.0]
                 """
-                call = RowsCall("row_range", {"x": x}, dispatcher)
-                y = call.result(call.shape, "float32", out)
-                call.run(range_of_rows, call.rows, as_rows(x), as_line(y))
-                result: A = call.given(y, out)
-                return result
+                y: A = _row_range((x,), dispatcher, out)[0]
+                return y
             ''',
         )
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +161,30 @@ def test_bf16_of_torch_on_a_gpu() -> None:
     expected = torch.nn.functional.layer_norm(wide, (300,), w.double(), w.double())
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_later_calls_do_what_the_first_did() -> None:
+    """A plan is for like arrays alone, and holds none of them."""
+    w = np.ones(8, np.float32)
+    calls = [drawn((rows, 8), np.float32, rows) for rows in (3, 4, 3)]
+    for x in (*calls, *calls):
+        out = np.zeros_like(x)
+        expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
+        for found in (kernels.rms_norm(x, w), kernels.rms_norm(x, w, out=out), out):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+        turned = np.zeros((8, len(x)), np.float32).T
+        assert kernels.rms_norm(x, w, out=turned) is turned
+        np.testing.assert_array_equal(turned, out)
+    held = weakref.ref(x := drawn((5, 8), np.float32, 9))
+    kernels.rms_norm(x, w)
+    kernels.rms_norm(x, w)
+    del x
+    gc.collect()
+    assert held() is None
+
+
+def test_each_call_looks_at_its_labels() -> None:
+    for _ in range(2):
+        kernels.cross_entropy(X, np.array([0, 2], np.int32))
+        with pytest.raises(BadInputs, match="label 3 of row 1 is no column"):
+            kernels.cross_entropy(X, np.array([0, 3], np.int32))

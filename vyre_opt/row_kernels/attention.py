@@ -18,7 +18,7 @@ from ..driver.operands import A, DispatcherLike
 from ..execution.dispatcher import BadInputs
 from ..lang import Read, Write, f32
 from ..lang.functions import Kernel
-from .on_rows import Element, RowsCall
+from .on_rows import Element, RowsCall, on_rows
 
 __all__ = ["attention"]
 
@@ -72,6 +72,31 @@ def attention_of(size: int, queries: int, keys: int, is_causal: bool) -> Kernel:
     return attention
 
 
+@on_rows("attention", "q", "k", "v")
+def _attention(call: RowsCall, is_causal: bool, scale: float | None) -> None:
+    shape, size = tuple(call.first.shape), call.columns
+    if len(shape) < 2:
+        raise BadInputs(f"attention: q is of shape {shape}, and has the axes (..., queries, size)")
+    rows = [call[name].shape for name in ("k", "v")]
+    keys = next((each for each in rows if each[-1:] == (size,)), rows[0])[-2:-1]
+    for name in ("k", "v"):
+        call.need(name, (*shape[:-2], *keys, size))
+    if not 1 <= size <= MOST_SIZE:
+        raise BadInputs(f"attention: a head of q has {size} elements, and may have 1 to {MOST_SIZE}")
+    if not prod(keys):
+        raise BadInputs("attention: k has no keys; pass one at least")
+    scale = size**-0.5 if scale is None else scale
+    if not scale > 0:
+        raise BadInputs(f"attention: scale is greater than 0, not {scale}; multiply q by it instead")
+    block = max(LEAST_SIZE, 1 << (size - 1).bit_length()) if size <= WIDE else -(-size // WIDE) * WIDE
+    is_small = call.first.kind == "float32" or not call.backend.on_gpu
+    queries, across = (FEW, FEW) if is_small else (QUERIES, KEYS)
+    heads, y = prod(shape[:-2]), call.result(shape)
+    arrays = [each.reshaped(heads, each.shape[-2], size) for each in (call["q"], call["k"], call["v"], y)]
+    kernel = attention_of(block, queries, across, is_causal)
+    call.launch(kernel, -(-shape[-2] // queries) * heads, *arrays, scale * log2(e))
+
+
 def attention(
     q: A,
     k: A,
@@ -104,29 +129,5 @@ def attention(
         >>> kernels.attention(q, q, v, causal=True).tolist()
         [[[2.0, 4.0], [4.0, 6.0]]]
     """
-    call = RowsCall("attention", {"q": q, "k": k, "v": v}, dispatcher)
-    shape, size = tuple(call.first.shape), call.columns
-    if len(shape) < 2:
-        raise BadInputs(f"attention: q is of shape {shape}, and has the axes (..., queries, size)")
-    rows = [tuple(call.operands[name].shape) for name in ("k", "v")]
-    keys = next((each for each in rows if each[-1:] == (size,)), rows[0])[-2:-1]
-    for name in ("k", "v"):
-        call.need(name, (*shape[:-2], *keys, size))
-    if not 1 <= size <= MOST_SIZE:
-        raise BadInputs(f"attention: a head of q has {size} elements, and may have 1 to {MOST_SIZE}")
-    if not prod(keys):
-        raise BadInputs("attention: k has no keys; pass one at least")
-    scale = size**-0.5 if scale is None else scale
-    if not scale > 0:
-        raise BadInputs(f"attention: scale is greater than 0, not {scale}; multiply q by it instead")
-    y = call.result(shape, out=out)
-    block = max(LEAST_SIZE, 1 << (size - 1).bit_length()) if size <= WIDE else -(-size // WIDE) * WIDE
-    is_small = call.first.kind == "float32" or not call.backend.on_gpu
-    queries, across = (FEW, FEW) if is_small else (QUERIES, KEYS)
-    kernel = attention_of(block, queries, across, causal)
-    heads = prod(shape[:-2])
-    given: list[Any] = [q, k, v, y]
-    arrays = [each if len(each.shape) == 3 else each.reshape(heads, each.shape[-2], size) for each in given]
-    call.run(kernel, -(-shape[-2] // queries) * heads, *arrays, scale * log2(e))
-    result: A = call.given(y, out)
-    return result
+    y: A = _attention((q, k, v), dispatcher, out, causal, scale)[0]
+    return y

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated, Any, TypeVar
+
+import numpy as np
 
 import vyre_opt as vyre
 
 from ..driver.operands import A, DispatcherLike, Like
 from ..execution.dispatcher import BadInputs
 from ..lang import Read, Write, f32, i32, i64, u8, u16, u32
-from .on_rows import Element, RowsCall, as_line, as_rows
+from .on_rows import Element, RowsCall, as_line, as_rows, on_rows
 
 __all__ = ["cross_entropy", "log_sum_exp"]
 
@@ -38,6 +41,30 @@ def cross_entropy_of_rows(x: Read[Annotated[Element, :, :]], labels: Read[Label]
     y[r] = total - f32(x[r, labels[r]])
 
 
+@on_rows("log_sum_exp", "x")
+def _log_sum_exp(call: RowsCall) -> None:
+    _need_columns(call)
+    y = call.result(call.shape, "float32")
+    call.launch(log_sum_exp_of_rows, call.rows, as_rows(call["x"]), as_line(y))
+
+
+@on_rows("cross_entropy", "x", "labels")
+def _cross_entropy(call: RowsCall) -> None:
+    _need_columns(call)
+    labels = call.operands["labels"]
+    if tuple(labels.shape) == tuple(call.first.shape):
+        raise BadInputs(
+            "cross_entropy: labels has a number for each column; a label is the number of a column: pass labels.argmax(-1)"
+        )
+    call.need("labels", call.shape, of_kind=False)
+    if labels.kind not in LABELS:
+        raise BadInputs(f"cross_entropy: labels holds {', '.join(LABELS)}, not {labels.kind}")
+    if not call.backend.on_gpu:
+        call.check(call["labels"], partial(_need_labels, call.columns))
+    y = call.result(call.shape, "float32")
+    call.launch(cross_entropy_of_rows, call.rows, as_rows(call["x"]), as_line(call["labels"]), as_line(y))
+
+
 def log_sum_exp(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
     """The logarithm of the sum of exp(x) along the last axis, which does not overflow.
 
@@ -56,12 +83,8 @@ def log_sum_exp(x: A, *, dispatcher: DispatcherLike | None = None, out: Any = No
         >>> kernels.log_sum_exp(np.array([[1000, 1000 - np.log(3)]], np.float32)).round(3).tolist()
         [1000.2880249023438]
     """
-    call = RowsCall("log_sum_exp", {"x": x}, dispatcher)
-    _need_columns(call)
-    y = call.result(call.shape, "float32", out)
-    call.run(log_sum_exp_of_rows, call.rows, as_rows(x), as_line(y))
-    result: A = call.given(y, out)
-    return result
+    y: A = _log_sum_exp((x,), dispatcher, out)[0]
+    return y
 
 
 def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Like[A]:
@@ -84,23 +107,8 @@ def cross_entropy(x: A, labels: A, *, dispatcher: DispatcherLike | None = None, 
         >>> kernels.cross_entropy(np.zeros((1, 4), np.float32), np.array([2], np.int32)).round(4).tolist()
         [1.386299967765808]
     """
-    call = RowsCall("cross_entropy", {"x": x, "labels": labels}, dispatcher)
-    _need_columns(call)
-    if tuple(call.operands["labels"].shape) == tuple(call.first.shape):
-        raise BadInputs(
-            "cross_entropy: labels has a number for each column; a label is the number of a column: pass labels.argmax(-1)"
-        )
-    call.need("labels", call.shape, of_kind=False)
-    if call.operands["labels"].kind not in LABELS:
-        raise BadInputs(
-            f"cross_entropy: labels holds {', '.join(LABELS)}, not {call.operands['labels'].kind}"
-        )
-    if not call.backend.on_gpu:
-        _need_labels(call.operands["labels"].array, call.columns)
-    y = call.result(call.shape, "float32", out)
-    call.run(cross_entropy_of_rows, call.rows, as_rows(x), as_line(labels), as_line(y))
-    result: A = call.given(y, out)
-    return result
+    y: A = _cross_entropy((x, labels), dispatcher, out)[0]
+    return y
 
 
 def _need_columns(call: RowsCall) -> None:
@@ -108,8 +116,9 @@ def _need_columns(call: RowsCall) -> None:
         raise BadInputs(f"{call.name}: x has rows without elements")
 
 
-def _need_labels(labels: Any, columns: int) -> None:
+def _need_labels(columns: int, labels: Any) -> None:
     """Raise BadInputs for a label that no column has."""
+    labels = np.asarray(labels)
     wrong = (labels < 0) | (labels >= columns)
     if wrong.any():
         row = int(wrong.argmax())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Any
 
 import vyre_opt as vyre
 
 from ..driver.operands import A, DispatcherLike
 from ..lang import Read, Write, f32, u32
-from .on_rows import Element, RowsCall, as_rows
+from ..lang.functions import Kernel
+from .on_rows import Element, RowsCall, as_rows, on_rows
 
 __all__ = ["layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward"]
 
@@ -116,6 +118,52 @@ def sum_of_chunks(parts: Read[Annotated[f32, :, :]], total: Write[Element]) -> N
     total[j : j + ACROSS] = total.dtype(sums)
 
 
+# --- rules
+
+
+@on_rows("layer_norm", "x", "weight", "bias")
+def _layer_norm(call: RowsCall, eps: float) -> None:
+    for name in ("weight", "bias"):
+        call.need(name, (call.columns,))
+    y = call.result(call.first.shape)
+    call.launch(
+        layer_norm_of_rows, call.rows, as_rows(call["x"]), call["weight"], call["bias"], as_rows(y), eps
+    )
+
+
+@on_rows("rms_norm", "x", "weight")
+def _rms_norm(call: RowsCall, eps: float) -> None:
+    call.need("weight", (call.columns,))
+    y = call.result(call.first.shape)
+    call.launch(rms_norm_of_rows, call.rows, as_rows(call["x"]), call["weight"], as_rows(y), eps)
+
+
+@on_rows("layer_norm_backward", "x", "dy", "weight")
+def _layer_norm_backward(call: RowsCall, eps: float) -> None:
+    _backward(call, layer_norm_dx, eps)
+
+
+@on_rows("rms_norm_backward", "x", "dy", "weight")
+def _rms_norm_backward(call: RowsCall, eps: float) -> None:
+    _backward(call, rms_norm_dx, eps)
+
+
+def _backward(call: RowsCall, kernel: Kernel, eps: float) -> None:
+    """Results: dx, dw, db, and what launches hand to one another."""
+    call.need("dy", call.first.shape)
+    call.need("weight", (call.columns,))
+    dx, dw, db = call.result(call.first.shape), call.result((call.columns,)), call.result((call.columns,))
+    mean, scale = (call.result((call.rows,), "float32") for _ in range(2))
+    chunk = max(LEAST_CHUNK, -(-call.rows // MOST_CHUNKS))
+    chunks, across = -(-call.rows // chunk), -(-call.columns // ACROSS)
+    parts = [call.result((chunks, call.columns), "float32") for _ in range(2)]
+    grad, rows = as_rows(call["dy"]), as_rows(call["x"])
+    call.launch(kernel, call.rows, grad, rows, call["weight"], as_rows(dx), mean, scale, eps)
+    call.launch(sums_of_chunks, (chunks, across), grad, rows, mean, scale, *parts, chunk)
+    for part, total in zip(parts, (dw, db), strict=True):
+        call.launch(sum_of_chunks, across, part, total)
+
+
 # --- functions on arrays
 
 
@@ -143,13 +191,8 @@ def layer_norm(
         >>> kernels.layer_norm(x, np.ones(2, np.float32), np.zeros(2, np.float32), 0.0).tolist()
         [[-1.0, 1.0]]
     """
-    call = RowsCall("layer_norm", {"x": x, "weight": weight, "bias": bias}, dispatcher)
-    for name in ("weight", "bias"):
-        call.need(name, (call.columns,))
-    y = call.result(call.first.shape, out=out)
-    call.run(layer_norm_of_rows, call.rows, as_rows(x), weight, bias, as_rows(y), eps)
-    result: A = call.given(y, out)
-    return result
+    y: A = _layer_norm((x, weight, bias), dispatcher, out, eps)[0]
+    return y
 
 
 def layer_norm_backward(
@@ -175,7 +218,7 @@ def layer_norm_backward(
         >>> [each.tolist() for each in kernels.layer_norm_backward(ones, x, ones[0], 0.0)]
         [[[0.0, 0.0], [0.0, 0.0]], [-2.0, 2.0], [2.0, 2.0]]
     """
-    return _backward("layer_norm_backward", layer_norm_dx, dy, x, weight, eps, dispatcher)
+    return _gradients(_layer_norm_backward, dy, x, weight, eps, dispatcher)
 
 
 def rms_norm(
@@ -200,12 +243,8 @@ def rms_norm(
         >>> kernels.rms_norm(np.array([[1, 7]], np.float32), np.array([5, 5], np.float32), 0.0).tolist()
         [[1.0, 7.0]]
     """
-    call = RowsCall("rms_norm", {"x": x, "weight": weight}, dispatcher)
-    call.need("weight", (call.columns,))
-    y = call.result(call.first.shape, out=out)
-    call.run(rms_norm_of_rows, call.rows, as_rows(x), weight, as_rows(y), eps)
-    result: A = call.given(y, out)
-    return result
+    y: A = _rms_norm((x, weight), dispatcher, out, eps)[0]
+    return y
 
 
 def rms_norm_backward(
@@ -231,26 +270,14 @@ def rms_norm_backward(
         >>> kernels.rms_norm_backward(ones, x, ones[0], 0.0)[1].tolist()
         [0.20000000298023224, 1.399999976158142]
     """
-    dx, dw, _ = _backward("rms_norm_backward", rms_norm_dx, dy, x, weight, eps, dispatcher)
+    dx, dw, _ = _gradients(_rms_norm_backward, dy, x, weight, eps, dispatcher)
     return dx, dw
 
 
-def _backward(
-    name: str, kernel: Any, dy: Any, x: Any, weight: Any, eps: float, dispatcher: DispatcherLike | None
+def _gradients(
+    function: Any, dy: Any, x: Any, weight: Any, eps: float, dispatcher: DispatcherLike | None
 ) -> tuple[Any, Any, Any]:
-    call = RowsCall(name, {"x": x, "dy": dy, "weight": weight}, dispatcher)
-    call.need("dy", call.first.shape)
-    call.need("weight", (call.columns,))
-    dx, dw, db = call.result(call.first.shape), call.result((call.columns,)), call.result((call.columns,))
-    mean, scale = (call.result((call.rows,), "float32") for _ in range(2))
-    chunk = max(LEAST_CHUNK, -(-call.rows // MOST_CHUNKS))
-    chunks, across = -(-call.rows // chunk), -(-call.columns // ACROSS)
-    parts = [call.result((chunks, call.columns), "float32") for _ in range(2)]
-    grad, rows = as_rows(dy), as_rows(x)
-    call.run(kernel, call.rows, grad, rows, weight, as_rows(dx), mean, scale, eps)
-    call.run(sums_of_chunks, (chunks, across), grad, rows, mean, scale, *parts, chunk)
-    for part, total in zip(parts, (dw, db), strict=True):
-        call.run(sum_of_chunks, across, part, total)
-    if not call.rows:
+    dx, dw, db, *_ = function((x, dy, weight), dispatcher, None, eps)
+    if not prod(x.shape[:-1]):
         dw[...], db[...] = 0, 0
     return dx, dw, db

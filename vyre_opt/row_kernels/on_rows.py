@@ -1,49 +1,88 @@
-"""Arrays of a call as rows, and results that are like them."""
+"""Functions on rows of arrays: results and launches of a call are planned once, for all calls with like arrays.
+
+call --signatures of the arrays--> plan of an earlier call --arrays--> results, launches
+         no plan yet  --operands--> RowsCall, which the function's rule checks and fills
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
-from ..driver.operands import ArrayBackend, DispatcherLike, Operand, array_backend_of
+from ..driver.operands import DispatcherLike, Operand, array_backend_of
+from ..driver.plans import remember
 from ..driver.torch_calls import is_recorded, record
 from ..execution.dispatcher import BadInputs
+from ..execution.signatures import SIGNATURES
 from ..lang import bf16, f16, f32
-from ..lang.functions import Kernel
+from ..lang.functions import ConfiguredKernel, Kernel
 
-__all__ = ["Element", "RowsCall", "as_line", "as_rows"]
+__all__ = ["Element", "Place", "RowsCall", "as_line", "as_rows", "on_rows"]
 
 Element = TypeVar("Element", f16, bf16, f32)
 """Elements of rows; sums of all of them are of f32."""
 TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 
 
-class RowsCall:
-    """A call of the function `name` on arrays, of which the first one has the rows.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An array of a call, by its number: first those that are passed, then results.  `shape`: that of its elements for a launch."""
 
-    Raises BadInputs for arrays on several sides, for one that is no array of f16, bf16 or f32 with an axis at least, and for tensors that
-    need a gradient.
+    number: int
+    shape: tuple[int, ...]
+    is_reshaped: bool = False
+
+    def reshaped(self, *shape: int) -> Place:
+        """The same elements in another shape."""
+        return Place(self.number, shape, self.is_reshaped or shape != self.shape)
+
+    def of(self, arrays: Sequence[Any]) -> Any:
+        array = arrays[self.number]
+        return array.reshape(self.shape) if self.is_reshaped else array
+
+
+def as_rows(array: Place) -> Place:
+    """An array of two dimensions on the same memory."""
+    return array.reshaped(prod(array.shape[:-1]), array.shape[-1])
+
+
+def as_line(array: Place) -> Place:
+    """An array of one dimension on the same memory."""
+    return array.reshaped(prod(array.shape))
+
+
+class RowsCall:
+    """A call of the function `name` on arrays, of which the first one has the rows; `call[name]` is an array of it.
+
+    A rule says what the call comes to by `result` and `launch`, in order.  Raises BadInputs for arrays on several sides, for one that is no
+    array of f16, bf16 or f32 with an axis at least, and for tensors that need a gradient.
     """
 
-    def __init__(self, name: str, arrays: Mapping[str, Any], dispatcher: DispatcherLike | None) -> None:
-        if any(map(is_recorded, arrays.values())):
-            record(name, None, [*arrays.values()], dispatcher, None)
+    def __init__(
+        self, name: str, names: Sequence[str], arrays: Sequence[Any], dispatcher: DispatcherLike | None
+    ) -> None:
+        if any(map(is_recorded, arrays)):
+            record(name, None, [*arrays], dispatcher, None)
         self.name, self.dispatcher = name, dispatcher
-        self.backend: ArrayBackend = array_backend_of(dispatcher, arrays)
+        by_name = dict(zip(names, arrays, strict=True))
+        self.backend = array_backend_of(dispatcher, by_name)
         self.operands: dict[str, Operand] = {
-            each: self.backend.take(array, each) for each, array in arrays.items()
+            each: self.backend.take(array, each) for each, array in by_name.items()
         }
-        for each, array in arrays.items():
+        for each, array in by_name.items():
             if not hasattr(array, "shape"):
                 kind = type(array).__name__
                 help = f"pass np.asarray({each})"
-                if isinstance(array, (tuple, int)) and each not in list(arrays)[:1]:
+                if isinstance(array, (tuple, int)) and each != names[0]:
                     help = (
-                        f"leave {array} out, rows lie along the last axis: write {name}({', '.join(arrays)})"
+                        f"leave {array} out, rows lie along the last axis: write {name}({', '.join(names)})"
                     )
                 raise BadInputs(f"{name}: {each} is {kind}, no array: {help}")
-        self.first, self.rows_name = next(iter(self.operands.values())), next(iter(arrays))
+        self.first, self.rows_name = self.operands[names[0]], names[0]
         if self.first.kind not in TYPES:
             raise BadInputs(
                 f"{name}: {self.rows_name} holds {', '.join(TYPES.values())}, not {self.first.kind}"
@@ -53,6 +92,17 @@ class RowsCall:
         self.columns = self.first.shape[-1]
         self.shape = self.first.shape[:-1]
         self.rows = prod(self.shape)
+        self._places = {
+            each: Place(number, tuple(operand.shape))
+            for number, (each, operand) in enumerate(self.operands.items())
+        }
+        self.results: list[tuple[tuple[int, ...], str]] = []
+        """Shapes and kinds of the results, and of what launches hand to one another."""
+        self.launches: list[tuple[ConfiguredKernel, Sequence[Any]]] = []
+        self.checks: list[tuple[Place, Callable[[Any], None]]] = []
+
+    def __getitem__(self, name: str) -> Place:
+        return self._places[name]
 
     def need(self, name: str, shape: Sequence[int], of_kind: bool = True) -> None:
         """Raise BadInputs for an array of another shape or type than what goes with the rows."""
@@ -71,36 +121,94 @@ class RowsCall:
                 f"{self.name}: {name} holds {operand.kind}, and {self.rows_name} {self.first.kind}: convert one of them"
             )
 
-    def result(self, shape: Sequence[int], kind: str = "", out: Any = None) -> Any:
-        """An array of a shape, by default of the type of the rows, that gets a result: `out`, or a new one.  Raises BadInputs for an `out`
-        of another shape or type."""
-        kind = kind or self.first.kind
-        if out is not None:
-            given = self.backend.take(out, "out")
-            if tuple(given.shape) != tuple(shape) or given.kind != kind:
-                raise BadInputs(
-                    f"{self.name}: out is of {given.kind} and shape {tuple(given.shape)}, and the result of {kind} and shape {tuple(shape)}"
-                )
-            if self.backend.is_in_place(given):
-                return out
-        return self.backend.new_result(tuple(shape), kind, self.first.owner)
+    def check(self, array: Place, check: Callable[[Any], None]) -> None:
+        """Have each call look at the elements of an array, which is in main memory, before anything runs."""
+        self.checks.append((array, check))
 
-    def given(self, result: Any, out: Any) -> Any:
-        """The result, or `out` with its elements."""
-        return result if out is None or result is out else self.backend.copy_to(out, result)
+    def result(self, shape: Sequence[int], kind: str = "") -> Place:
+        """An array of a shape, by default of the type of the rows.  The first one is what `out` takes."""
+        self.results.append((tuple(shape), kind or self.first.kind))
+        return Place(len(self.operands) + len(self.results) - 1, tuple(shape))
 
-    def run(self, kernel: Kernel, grid: Any, *arguments: Any) -> None:
-        """Launch a kernel, unless there is nothing to do."""
+    def launch(self, kernel: Kernel, grid: Any, *arguments: Any) -> None:
+        """Launch a kernel on arrays and numbers, unless there is nothing to do."""
         if self.rows and self.columns:
             chosen = kernel if self.dispatcher is None else kernel.options(target=self.dispatcher)
-            chosen[grid](*arguments)
+            self.launches.append((chosen[grid], arguments))
+
+    def takes(self, out: Any) -> bool:
+        """Whether launches can write into `out` where it is.  Raises BadInputs for one of another shape or type than the result."""
+        (shape, kind), given = self.results[0], self.backend.take(out, "out")
+        if tuple(given.shape) != shape or given.kind != kind:
+            raise BadInputs(
+                f"{self.name}: out is of {given.kind} and shape {tuple(given.shape)}, and the result of {kind} and shape {shape}"
+            )
+        return self.backend.is_in_place(given)
 
 
-def as_rows(array: Any) -> Any:
-    """An array of two dimensions on the same memory."""
-    return array if len(array.shape) == 2 else array.reshape(-1, array.shape[-1])
+Rule = Callable[..., None]
+"""`rule(call, *options)` says what a call comes to."""
 
 
-def as_line(array: Any) -> Any:
-    """An array of one dimension on the same memory."""
-    return array if len(array.shape) == 1 else array.reshape(-1)
+def on_rows(name: str, *names: str) -> Callable[[Rule], RowsFunction]:
+    """Decorates a rule, which becomes what runs the function `name` on arrays of these names."""
+    return lambda rule: RowsFunction(name, names, rule)
+
+
+class RowsFunction:
+    """`function(arrays, dispatcher, out, *options)`: the results.  Options are hashable."""
+
+    def __init__(self, name: str, names: Sequence[str], rule: Rule) -> None:
+        self.name, self.names, self.rule = name, names, rule
+        self._plans: OrderedDict[Any, _Plan] = OrderedDict()
+
+    def __call__(
+        self, arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any, *options: Any
+    ) -> Sequence[Any]:
+        key: Any
+        try:
+            taken = arrays if out is None else (*arrays, out)
+            key = (dispatcher, options, *map(type, options), *[SIGNATURES[type(a)](a) for a in taken])
+            plan = self._plans.get(key)
+        except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
+            key = plan = None  # no array, or one that has no signature
+        if plan is not None:
+            return plan.run(arrays, out)
+        call = RowsCall(self.name, self.names, arrays, dispatcher)
+        self.rule(call, *options)
+        plan = _Plan(call, out)
+        results = plan.run(arrays, out)
+        if key is not None and call.backend.is_lasting([*call.operands.values()]):
+            plan.forget(call, results)
+            remember(self._plans, key, plan)
+        return results
+
+
+class _Plan:
+    """What calls with like arrays share."""
+
+    def __init__(self, call: RowsCall, out: Any) -> None:
+        self.checks, self.launches = call.checks, call.launches
+        self.names, self.dispatcher = [*call.operands], call.dispatcher
+        self.takes_out = out is not None and call.takes(out)
+        self.makers: list[Callable[[], Any]] = [
+            partial(call.backend.new_result, shape, kind, call.first.owner) for shape, kind in call.results
+        ]
+
+    def run(self, arrays: Sequence[Any], out: Any) -> Sequence[Any]:
+        for array, check in self.checks:
+            check(array.of(arrays))
+        results = [make() for make in self.makers[self.takes_out :]]
+        if self.takes_out:
+            results.insert(0, out)
+        values = [*arrays, *results]
+        for launch, arguments in self.launches:
+            launch(*[each.of(values) if type(each) is Place else each for each in arguments])
+        if out is not None and not self.takes_out:
+            backend = array_backend_of(self.dispatcher, dict(zip(self.names, arrays, strict=True)))
+            results[0] = backend.copy_to(out, results[0])
+        return results
+
+    def forget(self, call: RowsCall, results: Sequence[Any]) -> None:
+        """Hold no array of a caller any more."""
+        self.makers = [call.backend.maker_of(each) for each in results]

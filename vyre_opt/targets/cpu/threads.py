@@ -256,7 +256,9 @@ class GridRunner:
             if share_among_workers(job, threads):
                 # the next time the caller takes its part, if that is not too long
                 if self.code.has_fixed_trip_counts:
-                    self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
+                    self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (
+                        workgroups - first
+                    )
                 return job
         least = chunk if self.code.is_bounded else 1
         job.begin(first, chunk, least=least, in_order=self.code.may_wait)
