@@ -187,6 +187,27 @@ def test_lanes_of_a_transpose_stand_in_tiles(
     assert forms == [by]
 
 
+@vyre.program(workgroup=(32, 8))
+def biased(x: Read[Matrix], bias: Read[f32], y: Write[Matrix]) -> None:
+    j, i = vyre.global_id(0), vyre.global_id(1)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[i, j] = vyre.tanh(vyre.tanh(x[i, j] + bias[j]))
+
+
+def test_vectors_of_much_arithmetic_lie_below_each_other_where_they_share_a_row(
+    launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch_forms, "INVOCATIONS", 0)
+    for shape in ((64, 48), (31, 132)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        bias, y = x[0].copy(), np.zeros_like(x)
+        biased.options(target=_AsGpu(2))[-(-shape[1] // 32), -(-shape[0] // 8)](x, bias, y)
+        expected = np.zeros_like(x)
+        biased.options(target="ref")[-(-shape[1] // 32), -(-shape[0] // 8)](x, bias, expected)
+        np.testing.assert_array_equal(y, expected)
+    assert {step.neighbours for step in launched} == {Neighbours(4, 4)}
+
+
 def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch) -> None:
     """One that would leave multiprocessors idle is not made smaller, and the next smaller factor is tried."""
     monkeypatch.setattr(launch_forms, "INVOCATIONS", 1024)

@@ -17,7 +17,7 @@ from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.passes.manager import PassManager
-from vyre_opt.scheduling.coarsening import access_axes, coarsen, coarsen_refusal
+from vyre_opt.scheduling.coarsening import access_axes, coarsen, coarsen_refusal, repeats_along_y
 
 BLOCKS = (
     Neighbours(2, 2),
@@ -230,6 +230,16 @@ program @transpose workgroup(16, 16) {
 
 def test_a_transpose_is_along_both_axes() -> None:
     assert [*access_axes(program_of(TRANSPOSE)).values()] == ["x", "y"]
+
+
+def test_what_repeats_along_y() -> None:
+    own = TRANSPOSE.replace("@y[%j, %i]", "@y[%i, %j]")
+    shared = own.replace("load @x[%i, %j]", "load @x[0, %j]")
+    assert repeats_along_y(program_of(shared))
+    # loads of their own, stores to the same, and a store that is the same for all besides
+    also = shared.replace("store %v, @y[%i, %j]", "store %v, @y[%i, %j]\n    store %v, @y[0, %j]")
+    for text in (own, TRANSPOSE.replace("@y[%j, %i]", "@y[0, %j]"), also):
+        assert not repeats_along_y(program_of(text))
 
 
 @pytest.mark.parametrize("by", BLOCKS, ids=str)

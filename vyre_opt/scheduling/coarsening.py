@@ -41,7 +41,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
 
-__all__ = ["access_axes", "coarsen", "coarsen_refusal"]
+__all__ = ["access_axes", "coarsen", "coarsen_refusal", "repeats_along_y"]
 
 MAX_OPS = 2048
 """Most ops of a coarse program: LLVM's compile time grows with them."""
@@ -94,6 +94,16 @@ def access_axes(program: Program) -> dict[Op, str]:
                 yield axis
 
     return {op: "".join(axes_of(op)) for op in program.walk() if op.definition.format in ("load", "store")}
+
+
+def repeats_along_y(program: Program) -> bool:
+    """Whether neighbours along y store elements of their own, and load one that is the same for all."""
+    varying = _varying(program, "y")
+
+    def are_same(kind: str) -> list[bool]:
+        return [varying.isdisjoint(op.indices) for op in program.walk() if op.definition.format == kind]
+
+    return any(are_same("load")) and not any(are_same("store"))
 
 
 def _step(terms: Terms, varying: set[Value], axis: str) -> int | None:
