@@ -130,6 +130,11 @@ ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
     "matmul": [(ROWS, random(50, 7)), (ROWS, random(50, 7), random(7), {"activation": "relu"})],
     "tt_contract_step": [(random(8), random(8, 6))],
     "tt_chain": [(random(4), [random(4, 8), random(8, 3)])],
+    "layer_norm": [(ROWS, ROWS[0], ROWS[1]), (random(2, 3, 8), random(8), random(8), {"eps": 1e-3})],
+    "rms_norm": [(ROWS[:0], ROWS[0])],
+    "log_sum_exp": [(ROWS.astype(np.float16),)],
+    "cross_entropy": [(ROWS, np.arange(12, dtype=np.int32))],
+    "attention": [(random(2, 9, 4), random(2, 5, 4), random(2, 5, 4), {"causal": True})],
 }
 
 

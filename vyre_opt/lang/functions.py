@@ -303,7 +303,7 @@ class Kernel(TranslatedFunction):
         """Raises BadInputs for an argument that a call would not take."""
         from ..driver.in_place_arrays import check_arrays
 
-        for _, position, encode in self._scalars:
+        for _, position, encode in self.scalars:
             if self.parameters[position] in arguments:
                 encode(arguments[self.parameters[position]])
         names = [self.parameters[position] for position in self._array_positions]

@@ -195,7 +195,7 @@ class TranslatedFunction(KeyedFunction, ABC):
         return list(inspect.signature(self.function).parameters)
 
     @functools.cached_property
-    def _scalars(self) -> list[tuple[str, int, Encoder]]:
+    def scalars(self) -> list[tuple[str, int, Encoder]]:
         """The numbers among the arguments, in the order of their names: name, position, and what makes words of them."""
         params = sorted(self._item.params.items())
         return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
@@ -213,7 +213,7 @@ class TranslatedFunction(KeyedFunction, ABC):
     def _own_in_place(self) -> InPlace:
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
-        return InPlace(self._compiled, self._options.target, self._array_positions, self._scalars, self._warn)
+        return InPlace(self._compiled, self._options.target, self._array_positions, self.scalars, self._warn)
 
     @abstractmethod
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:

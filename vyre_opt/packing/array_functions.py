@@ -10,19 +10,29 @@ from ..driver import numeric_kernels
 from ..driver.planned_function import PlannedCall
 from ..execution.dispatcher import BadInputs
 from ..execution.target import Target
+from ..row_kernels.attention import attention
+from ..row_kernels.losses import cross_entropy, log_sum_exp
+from ..row_kernels.norms import layer_norm, rms_norm
+from ..row_kernels.on_rows import RowsCall
+from .row_functions import kernel_call
 
 __all__ = ["ARRAYS", "PACKED", "is_array_function", "name_of", "planned_call", "taken_as"]
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    name: getattr(numeric_kernels, name)
-    for name in (
-        "softmax",
-        "softmax_step",
-        "prefix_scan",
-        "matvec_fixed",
-        "matmul",
-        "tt_contract_step",
-        "tt_chain",
+    function.__name__: function
+    for function in (
+        numeric_kernels.softmax,
+        numeric_kernels.softmax_step,
+        numeric_kernels.prefix_scan,
+        numeric_kernels.matvec_fixed,
+        numeric_kernels.matmul,
+        numeric_kernels.tt_contract_step,
+        numeric_kernels.tt_chain,
+        layer_norm,
+        rms_norm,
+        log_sum_exp,
+        cross_entropy,
+        attention,
     )
 }
 """Functions that are one planned call, and nothing before or after it."""
@@ -45,9 +55,9 @@ def taken_as(function: Any) -> str:
 
 
 def planned_call(
-    function: Callable[..., Any], arguments: Sequence[Any], planner: Target
+    function: Callable[..., Any], arguments: Sequence[Any], planner: Target, target: Target
 ) -> tuple[PlannedCall, dict[str, Any]]:
-    """Plan of a call, and its options, which are a dict behind the arrays.  `planner`: plans only.  Raises BadInputs."""
+    """Plan of a call, and its options, which are a dict behind the arrays.  `planner`: plans only, for `target`.  Raises BadInputs."""
     has_options = bool(arguments) and isinstance(arguments[-1], dict)
     arrays, options = (arguments[:-1], arguments[-1]) if has_options else (arguments, {})
     name = name_of(function)
@@ -57,7 +67,10 @@ def planned_call(
             f"shapes[{name!r}] has numbers where the arrays of a call are wanted: write shapes={{{name!r}: [({shape},)]}}"
         )
     try:
-        planned: PlannedCall = unwrap(function)(*arrays, dispatcher=planner, **options)
+        planned: PlannedCall | RowsCall = unwrap(function)(*arrays, dispatcher=planner, **options)
     except TypeError as error:
         raise BadInputs(f"shapes[{name!r}]: {error}") from None
+    if isinstance(planned, RowsCall):
+        call = kernel_call(planned, target)
+        planned = PlannedCall(call, [*planned.operands.values()], [*planned.operands])
     return planned, options

@@ -49,7 +49,7 @@ class PlanWriter:
 
     def call(self, function: Any, arguments: Sequence[Any]) -> Row:
         """The plan of a function on arrays for a call.  Raises BadInputs."""
-        planned, options = planned_call(function, arguments, self.code.planner)
+        planned, options = planned_call(function, arguments, self.code.planner, self.code.target)
         return {
             "call": encoded_call(planned.call, self._encoder, self._launched_by),
             "names": list(planned.names),

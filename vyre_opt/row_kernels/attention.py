@@ -89,7 +89,7 @@ def _attention(call: RowsCall, is_causal: bool, scale: float | None) -> None:
     if not scale > 0:
         raise BadInputs(f"attention: scale is greater than 0, not {scale}; multiply q by it instead")
     block = max(LEAST_SIZE, 1 << (size - 1).bit_length()) if size <= WIDE else -(-size // WIDE) * WIDE
-    is_small = call.first.kind == "float32" or not call.backend.on_gpu
+    is_small = call.first.kind == "float32" or not call.is_for_gpu
     queries, across = (FEW, FEW) if is_small else (QUERIES, KEYS)
     heads, y = prod(shape[:-2]), call.result(shape)
     arrays = [each.reshaped(heads, each.shape[-2], size) for each in (call["q"], call["k"], call["v"], y)]

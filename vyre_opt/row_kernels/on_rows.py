@@ -18,6 +18,7 @@ from ..driver.plans import remember
 from ..driver.torch_calls import is_recorded, record
 from ..execution.dispatcher import BadInputs
 from ..execution.signatures import SIGNATURES
+from ..execution.target import Target, as_target
 from ..lang import bf16, f16, f32
 from ..lang.functions import ConfiguredKernel, Kernel
 
@@ -92,6 +93,7 @@ class RowsCall:
         self.columns = self.first.shape[-1]
         self.shape = self.first.shape[:-1]
         self.rows = prod(self.shape)
+        self.is_for_gpu = bool(as_target(self.backend.dispatcher).architecture)
         self._places = {
             each: Place(number, tuple(operand.shape))
             for number, (each, operand) in enumerate(self.operands.items())
@@ -156,7 +158,7 @@ def on_rows(name: str, *names: str) -> Callable[[Rule], RowsFunction]:
 
 
 class RowsFunction:
-    """`function(arrays, dispatcher, out, *options)`: the results.  Options are hashable."""
+    """`function(arrays, dispatcher, out, *options)`: the results, or the call alone for a target that only plans.  Options are hashable."""
 
     def __init__(self, name: str, names: Sequence[str], rule: Rule) -> None:
         self.name, self.names, self.rule = name, names, rule
@@ -176,6 +178,8 @@ class RowsFunction:
             return plan.run(arrays, out)
         call = RowsCall(self.name, self.names, arrays, dispatcher)
         self.rule(call, *options)
+        if isinstance(dispatcher, Target) and dispatcher.plans_only:
+            return [call]
         plan = _Plan(call, out)
         results = plan.run(arrays, out)
         if key is not None and call.backend.is_lasting([*call.operands.values()]):
