@@ -26,7 +26,8 @@ class Spelling:
     `guard`: how an access is guarded, of its text, the buffer, the name of the index, what is before that for a signed one, the length, and the dimension.  `workgroups`: number of
     workgroups for the elements of an array along a dimension, or for all, of the array, the dimension or None, the number of dimensions, and the elements of a workgroup.  `lanes_name`: the name of the number of invocations in the head of a program, of the source and the place of the program in it.  `stepped`: the head of a loop of
     a text with another step.  `widened`: what computes a text in a wider type, of the text, that type, its own, and the name of a number in it.  `lanes`: so many invocations of a workgroup, in a program's head.
-    `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type and the text of a store, or "" for a load.  `part`: what is passed where the first elements of a buffer are all
+    `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type, the number of its dimensions, the text of a store, or "" for a load,
+    and whether that is done in rounds.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
     that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
     access in it, the buffer, its extents and the dimension."""
 
@@ -57,7 +58,8 @@ class Spelling:
     lanes_name: Callable[[str, int], str]
     stepped: Callable[[str, str], str]
     widened: Callable[[str, str, str, str], str]
-    apart: Callable[[str, str, str], str]
+    apart: Callable[[str, str, int, str, bool], str]
+    pairs: Callable[[str], str]
     part: Callable[[str, int], str]
     longer: Callable[[str, str, int], str]
     bound: Callable[[str, int, int, str, Sequence[str], int], str]
@@ -104,10 +106,14 @@ VYRE = Spelling(
     widened=lambda source, wide, narrow, name: (
         f"compute in {wide}: begin with %{name}_{wide} = cast %{name} : {narrow} -> {wide}"
     ),
-    apart=lambda name, dtype, source: (
-        f"store to another buffer, buffer @out : {dtype}[?] write live_out"
+    apart=lambda name, dtype, dimensions, source, is_round: (
+        f"store to another buffer, buffer @out : {dtype}[{', '.join('?' * dimensions)}] write live_out"
+        + (f", and launch a round at a time, with @{name} and @out exchanged" if is_round else "")
         if source
         else f"load from @{name} in another program, and launch that behind this one"
+    ),
+    pairs=lambda name: (
+        f"%twice = mul %{name.removeprefix('%')}, 2 : u32, and %twice for %{name.removeprefix('%')}"
     ),
     part=lambda name, count: f"make @{name} {count} long",
     longer=lambda name, dtype, count: (
@@ -159,7 +165,7 @@ PYTHON = Spelling(
     debugger="call vyre.debug(kernel)[grid](...) to stop there",
     id=lambda op, axis: f"vyre.{op}({axis})",
     atomic="such as vyre.atomic_add(x, i, 1) for x[i] += 1",
-    update=lambda op, buffer, indices, value, dtype, source: python_lines.update(op, source),
+    update=lambda op, buffer, indices, value, dtype, source: python_lines.update(op, source, value),
     element=lambda buffer, indices: f"{buffer}[{', '.join(index.removeprefix('%') for index in indices)}]",
     target=lambda source: python_lines.target_text(source),
     lanes=lambda count: f"@vyre.program(workgroup={count})",
@@ -175,11 +181,12 @@ PYTHON = Spelling(
     lanes_name=python_lines.lanes_name,
     stepped=python_lines.stepped,
     widened=lambda source, wide, narrow, name: python_lines.widened(source, wide, narrow),
-    apart=lambda name, dtype, source: (
-        f"declare out: Write[{dtype}] in the head, and write {python_lines.stored_apart(source, name)}"
+    apart=lambda name, dtype, dimensions, source, is_round: (
+        python_lines.stored_apart(source, name, dtype, dimensions, is_round)
         if source
         else f"read {name} in another kernel, and launch that behind this one"
     ),
+    pairs=lambda name: f"{name} = 2 * vyre.global_id(0)",
     part=lambda name, count: f"pass {name}[:{count}]",
     longer=lambda name, dtype, count: (
         f"write {name} = vyre.shared({dtype}, {count}), of as many elements at least"

@@ -29,17 +29,26 @@ def target_text(source: str) -> str:
     return "" if (target := _target(source)) is None else ast.unparse(target)
 
 
-def stored_apart(source: str, name: str) -> str:
-    """`out[i] = x[i] + x[i - 1]` for the text `x[i] += x[i - 1]`."""
-    target = _target(source)
-    if target is None:
-        return "out[i] = ..."
-    statement = ast.parse(source).body[0]
-    value = ast.get_source_segment(source, statement.value)  # type: ignore[attr-defined]
-    if isinstance(statement, ast.AugAssign):
-        change = ast.BinOp(target, statement.op, statement.value)
-        value = ast.unparse(ast.fix_missing_locations(change))
-    return f"out[{ast.get_source_segment(source, target.slice)}] = {value}"
+def stored_apart(source: str, name: str, dtype: str, dimensions: int, is_round: bool) -> str:
+    """Say how to store to another array, `out[i] = x[i] + x[i - 1]` for the text `x[i] += x[i - 1]`, which begins as the same; `is_round`: a round
+    of a loop is to be a launch."""
+    out, target = "result" if name == "out" else "out", _target(source)
+    array = dtype if dimensions == 1 else f"{dtype}[{', '.join(':' * dimensions)}]"
+    text = f"{out}[i] = ..."
+    if target is not None:
+        statement = ast.parse(source).body[0]
+        value = ast.get_source_segment(source, statement.value)  # type: ignore[attr-defined]
+        if isinstance(statement, ast.AugAssign):
+            change = ast.BinOp(target, statement.op, statement.value)
+            value = ast.unparse(ast.fix_missing_locations(change))
+        text = f"{out}[{ast.get_source_segment(source, target.slice)}] = {value}"
+    declared = f"declare {out}: Write[{array}] in the head, write {text}"
+    if is_round:
+        return (
+            f"{declared} without the loop, and launch the kernel for each round, on ({name}, {out}) and then on ({out}, {name}), "
+            f"where {out} begins as {name}.copy()"
+        )
+    return f"{declared}, and pass {name}.copy() for it"
 
 
 def _target(source: str) -> ast.Subscript | None:
@@ -69,22 +78,21 @@ def guard(source: str, buffer: str, below: str, length: str, dimension: int) -> 
     return ""
 
 
-def update(op: str, source: str) -> str:
-    """`vyre.atomic_add(y, 0, x[i])` for the text `y[0] += x[i]`, or `y[0] = y[0] + x[i]`."""
+def update(op: str, source: str, value: str) -> str:
+    """`vyre.atomic_add(y, 0, x[i])` for the text `y[0] += x[i]`, or `y[0] = y[0] + x[i]`; `value`: what is added, where the text does not say it,
+    `y[0] = v`."""
     target = _target(source)
     if target is None:
         return f"vyre.{op}(...)"
     statement = ast.parse(source).body[0]
-    value = statement.value  # type: ignore[attr-defined]
-    operands = [value]
+    operands = [statement.value]  # type: ignore[attr-defined]
     if isinstance(statement, ast.Assign):
-        operands = (
-            [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "args", operands)
-        )
-    other = next((each for each in operands if ast.unparse(each) != ast.unparse(target)), value)
-    index = ast.get_source_segment(source, target.slice)
+        (node,) = operands
+        operands = [node.left, node.right] if isinstance(node, ast.BinOp) else getattr(node, "args", [])
+    others = [each for each in operands if ast.unparse(each) != ast.unparse(target)]
+    index, array = (ast.get_source_segment(source, each) for each in (target.slice, target.value))
     index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
-    array, text = (ast.get_source_segment(source, each) for each in (target.value, other))
+    text = ast.get_source_segment(source, others[0]) if len(others) == 1 else value
     return f"vyre.{op}({array}, {index}, {text})"
 
 

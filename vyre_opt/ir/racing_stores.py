@@ -11,6 +11,7 @@ behind a comparison of an id with a bound, `lt %i, %n`.  A store of one value by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from .diagnostics import Diagnostic, Location, spelling_at
@@ -20,7 +21,16 @@ from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
 
-__all__ = ["UPDATES", "indices_shown", "plain_counts", "racing_launches", "racing_stores", "shown", "updated"]
+__all__ = [
+    "UPDATES",
+    "identity",
+    "indices_shown",
+    "plain_counts",
+    "racing_launches",
+    "racing_stores",
+    "updated",
+    "written",
+]
 
 UPDATES = {
     "add": "atomic_add",
@@ -131,9 +141,9 @@ def plain_counts(program: Program) -> Iterator[Diagnostic]:
             if op.regions or op.definition.effects & {"sync", "subgroup"}:
                 loads = {}
             elif op.name == "load" and op.result in places:
-                loads[(op.attrs["buffer"], *map(_identity, op.indices))] = op
+                loads[(op.attrs["buffer"], *map(identity, op.indices))] = op
             elif op.definition.format == "atomic" and op.result not in used:
-                load = loads.get((op.attrs["buffer"], *map(_identity, op.indices)))
+                load = loads.get((op.attrs["buffer"], *map(identity, op.indices)))
                 if load is not None:
                     yield _plain_count(load, op)
 
@@ -229,20 +239,20 @@ def updated(op: Op) -> tuple[Op, Value] | None:
             isinstance(read, Op)
             and read.name == "load"
             and read.attrs["buffer"] == op.attrs["buffer"]
-            and [*map(_identity, read.indices)] == [*map(_identity, op.indices)]
+            and [*map(identity, read.indices)] == [*map(identity, op.indices)]
         ):
             return change, change.operands[1 - number]
     return None
 
 
-def _identity(value: Value, depth: int = 4) -> object:
+def identity(value: Value, depth: int = 4) -> object:
     """Key that two values share which are the same: constants, elements of one array at the same indices, and ops of the same."""
     known, op = constant_value(value), value.owner
     if known is not None:
         return known
     if depth == 0 or not isinstance(op, Op) or not (op.name == "load" or op.definition.is_pure) or op.regions:
         return value
-    return (op.name, *op.attrs.items(), *[_identity(operand, depth - 1) for operand in op.operands])
+    return (op.name, *op.attrs.items(), *[identity(operand, depth - 1) for operand in op.operands])
 
 
 def shown(value: Value) -> str:
@@ -251,6 +261,17 @@ def shown(value: Value) -> str:
     return (
         show(known, value.type) if value.is_unnamed_constant and isinstance(known, int) else f"%{value.name}"
     )
+
+
+def written(value: Value, op: Op) -> str:
+    """A value of an op as its author would write it beside it: a name, an expression of Python, or a constant."""
+    owner, loc = value.owner, op.loc
+    is_python = spelling_at(loc).name == "PYTHON" and constant_value(value) is None
+    if not is_python or not isinstance(owner, Op) or owner.loc is None or loc is None:
+        return shown(value)
+    is_named = re.search(rf"(?<![\w.]){re.escape(value.name)}(?!\w)", loc.source.text) is not None
+    is_far = is_named and not value.name.isdigit() and owner.loc not in loc
+    return value.name if is_far else owner.loc.source.text[owner.loc.start : owner.loc.end]
 
 
 def indices_shown(op: Op) -> list[str]:
@@ -269,9 +290,7 @@ def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnosti
     named = origins.names.get(word)
     own = spelling.element(buffer.name, [f"%{named}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
     if update is not None and atomic is not None:
-        help = (
-            f"write {spelling.update(atomic, buffer.name, indices, shown(update[1]), buffer.dtype, source)}"
-        )
+        help = f"write {spelling.update(atomic, buffer.name, indices, written(update[1], op), buffer.dtype, source)}"
     elif buffer.dimensions > 1 or (named is None and spelling.name != "PYTHON"):
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
     else:

@@ -12,20 +12,23 @@ one round stores and the next one reads.  A launch has its first workgroups run,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from ..records import dataclass
 from . import arith
+from .data_conditions import Assumption, assumption
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
 from .loops import bounds, inits
 from .ops import AXES, SUBGROUP_SIZE
 from .program import Block, Buffer, Op, Program, Value
-from .racing_stores import UPDATES, indices_shown, shown, updated
+from .race_remedies import instead_of_store
+from .racing_stores import UPDATES, indices_shown, updated, written
 from .rewrite import constant_value
 from .types import DataType
+from .uniformity import Level, Uniformity
 
 __all__ = ["Run", "Supposed", "unordered_accesses", "unordered_launches"]
 
@@ -53,12 +56,23 @@ def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
         if op.definition.format == "store" and "buffer" in op.attrs
     }
     if 1 < program.lanes <= MOST_LANES and stored:
-        run = _Accesses(program, stored)
+        warnings = _found(program, stored, ONE_GROUP, MOST_STEPS)
+        if not warnings and any(op.name == "for" and not _is_known(op) for op in program.walk()):
+            # loops over a length have a second round
+            warnings = _found(program, stored, Supposed(times=2), MOST_STEPS)
+        yield from warnings
+
+
+def _found(program: Program, stored: set[str], supposed: Supposed, steps: int) -> list[Diagnostic]:
+    """Warnings of a run, and of another that assumes what the first did not know, of the buffers that are left."""
+    run = _Accesses(program, stored, supposed, steps)
+    run.run()
+    warnings, left = [*run.warnings.values()], stored - run.warnings.keys()
+    if run.has_unknown and left:
+        run = _Accesses(program, left, supposed, steps, Uniformity(program))
         run.run()
-        if not run.warnings and any(op.name == "for" and not _is_known(op) for op in program.walk()):
-            run = _Accesses(program, stored, Supposed(times=2))  # loops over a length have a second round
-            run.run()
-        yield from run.warnings.values()
+        warnings += run.warnings.values()
+    return warnings
 
 
 def _is_known(loop: Op) -> bool:
@@ -86,10 +100,8 @@ def unordered_launches(
     axis = next((axis for axis, extent in enumerate(extents) if extent > 1), 0)
     count = min(extents[axis], max(2, _SMALL // program.lanes))
     groups = tuple(tuple(n if a == axis else 0 for a in range(3)) for n in range(count))
-    run = _Accesses(program, stored, Supposed(extents, groups, None, shapes, params, contents))
-    run.left = MOST_STEPS // 2  # a call waits for it
-    run.run()
-    for warning in run.warnings.values():
+    supposed = Supposed(extents, groups, None, shapes, params, contents)
+    for warning in _found(program, stored, supposed, MOST_STEPS // 2):  # a call waits for it
         if warning.loc not in told:
             yield warning.note("it is launched here", loc)
 
@@ -133,10 +145,11 @@ ONE_GROUP = Supposed()
 
 
 class _Around:
-    """A run of an `if` or a loop.  `is_shared`: all invocations take the same way."""
+    """A run of an `if` or a loop.  `is_shared`: all invocations take the same way.  `assumed`: of the condition, where it is not known whether it
+    holds, and which way, 0 where it does."""
 
-    def __init__(self, op: Op, is_shared: bool) -> None:
-        self.op, self.is_shared = op, is_shared
+    def __init__(self, op: Op, is_shared: bool, assumed: Assumption | None = None, way: int = 0) -> None:
+        self.op, self.is_shared, self.assumed, self.way = op, is_shared, assumed, way
 
 
 @dataclass(slots=True)
@@ -147,6 +160,11 @@ class _Access:
     op: Op
     around: tuple[_Around, ...]
     behind: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it is behind a condition that is not known to hold."""
+        return any(each.assumed for each in self.around)
 
 
 Touch = tuple[int, _Access]
@@ -213,21 +231,28 @@ class Run:
     def branch(self, op: Op, lanes: Lanes) -> None:
         condition = self.columns.get(op.operands[0], constant_value(op.operands[0]))
         parts: list[Lanes] = [None, None]
-        if lanes is not None and isinstance(condition, int):
-            parts = [lanes if condition else [], [] if condition else lanes]
-        elif lanes is not None and isinstance(condition, list):
-            parts = [[lane for lane in lanes if bool(condition[lane]) is holds] for holds in (True, False)]
+        if lanes is not None and condition is not None:
+            parts = [
+                [lane for lane in lanes if bool(_of(condition, lane)) is holds] for holds in (True, False)
+            ]
         ends: list[list[Column]] = []
         before = self.around
-        for region, part in zip(op.regions, parts, strict=False):
+        for way, (region, part) in enumerate(zip(op.regions, parts, strict=False)):
             if part is None or part:
-                self.around = (*before, _Around(op, isinstance(condition, int)))
+                around = _Around(op, isinstance(condition, int))
+                if lanes is not None and part is None:
+                    part, around.assumed, around.way = *self.assumed(op.operands[0], way == 0, lanes), way
+                self.around = (*before, around)
                 self.block(region, part)
                 self.around = before
             ends.append(self.ends(region))
         for number, result in enumerate(op.results):
             each = [end[number] if number < len(end) else None for end in ends]
             self.columns[result] = self.merged(each, parts)
+
+    def assumed(self, condition: Value, holds: bool, lanes: Sequence[int]) -> tuple[Lanes, Assumption | None]:
+        """Invocations that may come to a block behind a condition that is not known, and what that assumes."""
+        return None, None
 
     def ends(self, block: Block) -> list[Column]:
         """Columns of what a block gives."""
@@ -401,11 +426,20 @@ class Run:
 
 class _Accesses(Run):
     """A run of workgroups.  `written`, `read`: by buffer, the last store to an element and the loads of it since the last barrier.
-    `filled`: by buffer of workgroups, those that have stored to an element."""
+    `filled`: by buffer of workgroups, those that have stored to an element.  With `uniformity`, conditions that are not known are assumed."""
 
-    def __init__(self, program: Program, stored: set[str], supposed: Supposed = ONE_GROUP) -> None:
+    def __init__(
+        self,
+        program: Program,
+        stored: set[str],
+        supposed: Supposed,
+        steps: int,
+        uniformity: Uniformity | None = None,
+    ) -> None:
         super().__init__(program, supposed)
-        self.stored = stored
+        self.stored, self.left, self.uniformity = stored, steps, uniformity
+        self.has_unknown = False
+        """Whether accesses are left out behind a condition that is not known."""
         self.behind = (0, 0, 0, 0)
         self.filled: dict[str, dict[Place, dict[int, _Access]]] = {}
         self.has_groups = len(self.supposed.groups) > 1
@@ -440,6 +474,66 @@ class _Accesses(Run):
                 if not self.has_groups or self.program.buffers[name].is_on_chip:
                     self.written.pop(name, None)
                     self.read.pop(name, None)
+
+    def assumed(self, condition: Value, holds: bool, lanes: Sequence[int]) -> tuple[Lanes, Assumption | None]:
+        self.has_unknown = True
+        if self.uniformity is None:
+            return None, None
+        what = assumption(condition, holds, self.uniformity, lambda value: self.column(value) is not None)
+        return (None, None) if what is None else (self.possible(condition, holds, lanes), what)
+
+    def possible(self, condition: Value, holds: bool, lanes: Sequence[int]) -> Sequence[int]:
+        """Invocations for which a condition may hold, by the parts of it that are known."""
+        ways: dict[Value, list[int]] = {}
+
+        def of(value: Value) -> list[int]:
+            """For each invocation 1 for a bool that may be true, 2 for one that may be false, or 3."""
+            if value not in ways:
+                ways[value] = self.bool_ways(value, of)
+            return ways[value]
+
+        wanted = 1 if holds else 2
+        return [lane for lane in lanes if of(condition)[lane] & wanted]
+
+    def bool_ways(self, value: Value, of: Callable[[Value], list[int]]) -> list[int]:
+        column, op = self.columns.get(value, constant_value(value)), value.owner
+        if column is not None:
+            return [1 if _of(column, lane) else 2 for lane in range(self.count)]
+        if not isinstance(op, Op) or op.name not in ("not", "and", "or", "if"):
+            return [3] * self.count
+        if op.name == "not":
+            return [(3, 2, 1, 3)[way] for way in of(op.operands[0])]
+        if op.name == "if":
+            number = op.results.index(value)
+            ends = [region.terminator for region in op.regions]
+            parts = [of(end.operands[number]) if end is not None else [3] * self.count for end in ends]
+            asked = of(op.operands[0])
+            return [(a if p & 1 else 0) | (b if p & 2 else 0) for p, a, b in zip(asked, *parts, strict=True)]
+        first, second = (of(operand) for operand in op.operands)
+        both, either = (1, 2) if op.name == "and" else (2, 1)
+        return [(a & b & both) | ((a | b) & either) for a, b in zip(first, second, strict=True)]
+
+    def may_meet(self, one: Touch, other: Touch, is_sum: bool = False) -> bool:
+        """Whether two accesses of an element happen in one call, where they are behind conditions that are assumed.  `is_sum`: all add to
+        one element, which are seldom only one."""
+        (lane, a), (second, b) = one, other
+        assumed = [[(each, each.assumed) for each in access.around if each.assumed] for access in (a, b)]
+        if not any(assumed):
+            return True
+        own = {a.op.attrs["buffer"]}
+        if not is_sum and any(not what.asked <= own for each in assumed for _, what in each):
+            return False
+        group = self.common_group(lane, second)
+        ways = [[(each.op, each.way) for each, what in side if what.level <= group] for side in assumed]
+        length = min(map(len, ways))
+        return ways[0][:length] == ways[1][:length]
+
+    def common_group(self, lane: int, other: int) -> Level:
+        """The smallest group that two invocations are both in."""
+        (group, place), (second, at) = divmod(lane, len(self.places)), divmod(other, len(self.places))
+        if group != second:
+            return Level.GRID
+        return Level.SUBGROUP if place // SUBGROUP_SIZE == at // SUBGROUP_SIZE else Level.WORKGROUP
 
     def leave(self, op: Op) -> None:
         if op not in self.longer:
@@ -490,14 +584,15 @@ class _Accesses(Run):
             self.warnings[name] = _uncopied(access, self.copies[name])
         if op.name == "copy_async":
             self.copies[name] = access
+        if op.definition.format == "store" and (lanes is None or None in indices or access.is_assumed):
+            self.unsure.add(name)
         if lanes is None or any(index is None for index in indices):
-            self.unsure |= {name} if op.definition.format == "store" else set()
             return
         width = moved.lanes if moved.is_vec and not buffer.dtype.is_vec else 1
         touched: Iterable[tuple[int, Place]] = self.elements(indices, lanes, width)
         if buffer.is_on_chip and self.has_groups:
             of_groups = [(lane, (lane // len(self.places), place)) for lane, place in touched]
-            if self.is_unfilled(access, [place for _, place in of_groups]):
+            if not access.is_assumed and self.is_unfilled(access, [place for _, place in of_groups]):
                 return
             touched = of_groups
         if not is_atomic:
@@ -544,7 +639,8 @@ class _Accesses(Run):
         """Note loads of elements, two invocations for each; the first with another invocation's store to the same element."""
         for lane, place in touched:
             store = written.get(place)
-            if store is not None and store[0] != lane and not self.is_ordered(store, lane):
+            is_apart = store is not None and store[0] != lane and not self.is_ordered(store, lane)
+            if store is not None and is_apart and self.may_meet((lane, access), store):
                 return (lane, access), store
             loads = read.get(place)
             if loads is None:
@@ -563,27 +659,33 @@ class _Accesses(Run):
         read: dict[Place, list[Touch]],
     ) -> tuple[Touch, Touch] | None:
         """Note stores to elements; the first with another invocation's access of the same element that it races with."""
-        op = access.op
-        own, is_alike = self.element_read(op), self.is_alike(op)
+        own, is_alike = self.element_read(access.op), self.is_alike(access.op)
+        # whoever finds something stores the same, and who reads it may be late
+        is_flag = access.is_assumed and is_alike and self.is_same(access.op.operands[0])
         for lane, place in touched:
-            loads, store = read.get(place), written.get(place)
-            if loads is not None or store is not None:
-                others = [load for load in loads or () if load[0] != lane and not self.is_ordered(load, lane)]
-                other = next((load for load in others if load[1].op is not own), None)
-                if other is None and not is_alike:
-                    is_apart = store is not None and store[0] != lane and not self.is_ordered(store, lane)
-                    if store is not None and is_apart and self.differs(op, lane, store):
-                        other = store
-                    elif others:  # both add to what is there
-                        other = (others[0][0], _Access(op, (), others[0][1].behind))
-                if other is not None:
-                    return (lane, access), other
-            written[place] = lane, access
+            touch, loads, store = (lane, access), read.get(place), written.get(place)
+            others = [load for load in loads or () if load[0] != lane and not self.is_ordered(load, lane)]
+            others = [] if is_flag else others
+            met = (load for load in others if load[1].op is not own and self.may_meet(touch, load))
+            other = next(met, None)
+            if other is None and (not is_alike or access.is_assumed):
+                is_apart = store is not None and store[0] != lane and not self.is_ordered(store, lane)
+                if store is not None and is_apart and self.differs(touch, store):
+                    other = store
+                elif others and self.may_meet(touch, others[0], is_alike):  # both add to what is there
+                    other = (others[0][0], _Access(access.op, others[0][1].around, others[0][1].behind))
+            if other is not None:
+                return touch, other
+            written[place] = touch
         return None
 
     def is_alike(self, op: Op) -> bool:
         """Whether all invocations store to one element, which racing_stores tells."""
         return all(isinstance(self.column(index), int) for index in op.indices)
+
+    def is_same(self, value: Value) -> bool:
+        """Whether a value is one constant, or one number for all."""
+        return constant_value(value) is not None or isinstance(self.column(value), int)
 
     def element_read(self, op: Op) -> Op | None:
         """The load of the element that a store changes."""
@@ -592,13 +694,16 @@ class _Accesses(Run):
         loads = [operand.owner for operand in operands if change is not None and operand is not change[1]]
         return loads[0] if loads and isinstance(loads[0], Op) else None
 
-    def differs(self, op: Op, lane: int, store: Touch) -> bool:
-        """Whether the values that two invocations store are surely not the same."""
-        other, access = store
-        if op is not access.op:
+    def differs(self, touch: Touch, store: Touch) -> bool:
+        """Whether the values that two invocations store are surely not the same, and both store."""
+        (lane, access), (other, earlier) = touch, store
+        op = access.op
+        if op is not earlier.op:
             return False
         if updated(op) is not None:
-            return True
+            return self.may_meet(touch, store, self.is_alike(op))
+        if access.is_assumed or earlier.is_assumed:  # one of them may be chosen
+            return False
         pending, differs = [op.operands[0]], False
         for _ in range(_MOST_TERMS):
             if not pending:
@@ -677,10 +782,17 @@ def _unordered(buffer: Buffer, last: Touch, first: Touch, is_narrow: bool) -> Di
     name = spelling.buffer(buffer.name)
     is_load, was_load = op.name == "load", earlier.op.name == "load"
     element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
+    may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
     if is_load:
-        message = f"this reads elements of {name} that other invocations store, and nothing orders the two"
+        reads = "may read" if may else "reads"
+        message = f"this {reads} elements of {name} that other invocations store, and nothing orders the two"
     elif was_load:
-        message = f"this stores to elements of {name} that other invocations read, and nothing orders the two"
+        stores = "may store" if may else "stores"
+        message = (
+            f"this {stores} to elements of {name} that other invocations read, and nothing orders the two"
+        )
+    elif may:
+        message = f"several invocations may store to {element} at once, each its own value: this is a race, and one of them stays"
     else:
         pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
@@ -691,11 +803,28 @@ def _unordered(buffer: Buffer, last: Touch, first: Touch, is_narrow: bool) -> Di
     elif buffer.is_on_chip:
         help = _with_barrier(later, earlier, spelling.barrier("workgroup"))
     else:
-        help = spelling.apart(buffer.name, str(buffer.dtype), "" if is_load else _text(op))
+        help = _elsewhere(buffer, later, earlier)
     warning = Diagnostic("warning", message, op.loc, help=help)
     if earlier.op is not op:
         warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
+    return _with_condition(warning, may)
+
+
+def _with_condition(warning: Diagnostic, may: _Around | None) -> Diagnostic:
+    """A warning with a note of the condition that it depends on."""
+    test = None if may is None else may.op.operands[0].owner
+    if isinstance(test, Op):
+        warning.note("elements decide whether this holds, and it may for several at once", test.loc)
     return warning
+
+
+def _elsewhere(buffer: Buffer, later: _Access, earlier: _Access) -> str:
+    """Remedy for a load and a store of a buffer of the caller: the store is another, or the load is of another program."""
+    store, load = (earlier, later) if later.op.name == "load" else (later, earlier)
+    loops = {each.op for each in store.around} & {each.op for each in load.around}
+    if later is store or any(op.name in ("for", "while") for op in loops):
+        return instead_of_store(buffer, store.op, load.op, [each.op for each in store.around])
+    return spelling_at(load.op.loc).apart(buffer.name, str(buffer.dtype), buffer.dimensions, "", False)
 
 
 def _apart(buffer: Buffer, op: Op) -> str:
@@ -704,7 +833,7 @@ def _apart(buffer: Buffer, op: Op) -> str:
     atomic = None if change is None else UPDATES.get(change[0].name)
     if change is not None and atomic is not None:
         update = spelling.update(
-            atomic, buffer.name, indices_shown(op), shown(change[1]), buffer.dtype, _text(op)
+            atomic, buffer.name, indices_shown(op), written(change[1], op), buffer.dtype, _text(op)
         )
         return f"write {update}"
     if moved.is_vec and not buffer.dtype.is_vec:
@@ -720,8 +849,10 @@ def _between_groups(
     """Warning of two accesses of different workgroups."""
     op, spelling = later.op, spelling_at(later.op.loc)
     name, was_load = spelling.buffer(buffer.name), earlier.op.name == "load"
+    may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
     if op.name == "load" or was_load:
         what = ("reads", "stores") if op.name == "load" else ("stores to", "reads")
+        what = ({"reads": "may read", "stores to": "may store to"}[what[0]], what[1]) if may else what
         message = f"workgroup {groups[1]} {what[0]} elements of {name} that workgroup {groups[0]} {what[1]}, and nothing orders the two"
     else:
         pair = " and ".join(map(str, sorted(groups)))
@@ -736,16 +867,16 @@ def _between_groups(
         written = spelling.stepped(_text(loop), size) or f"step by {size}"
         help = f"each workgroup goes over the elements of others: {written}"
     elif earlier.behind[1] != later.behind[1] and (op.name == "load" or was_load):
-        reader = spelling.apart(buffer.name, str(buffer.dtype), "")
+        reader = spelling.apart(buffer.name, str(buffer.dtype), buffer.dimensions, "", False)
         help = f"a barrier of a workgroup orders no others: write {spelling.barrier('grid')} in its place, or {reader}"
     elif op.name == "load" or was_load:
-        help = spelling.apart(buffer.name, str(buffer.dtype), "" if op.name == "load" else _text(op))
+        help = _elsewhere(buffer, later, earlier)
     else:
         help = _apart(buffer, op)
     warning = Diagnostic("warning", message, op.loc, help=help)
     if earlier.op is not op:
         warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
-    return warning
+    return _with_condition(warning, may)
 
 
 def _group_stride(program: Program, loop: Op) -> tuple[int, Op] | None:
