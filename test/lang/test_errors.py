@@ -235,7 +235,7 @@ def test_names_of_other_libraries_are_told_what_stands_for_them(tmp_path: Path) 
         ("y[i] = -vyre.inf", "write math.inf"),
         ("y[i] = np.exp(a)", "write vyre.exp"),
         ("y[i] = x[:].max()", "write vyre.max(x[:])"),
-        ("y[i] = x[:].mean()", "write vyre.sum(row) / f32(len(row))"),
+        ("y[i] = x[:].mean()", "write vyre.sum(x[:]) / f32(len(x[:]))"),
         ("y[i] = x @ y", "call vyre_opt.kernels.matmul(x, y, out=y)"),
     )
     for number, (statement, help) in enumerate(rows):

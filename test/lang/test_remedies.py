@@ -231,16 +231,16 @@ LITERAL: list[tuple[str, str, str]] = [
     (LANES, "y += x[i]", "y[i] += x[i]"),
     (LANES, "y = x * 2.0", "y[i] = x[i] * 2.0"),
     (LANES, "y[i] = x + x[i]", "y[i] = x[i] + x[i]"),
-    (LANES, "y[i] = tl.cdiv(i, 4)", "y[i] = vyre.ceil_div(i, 4)"),
+    (LANES, "w[i] = tl.cdiv(i, 4)", "w[i] = vyre.ceil_div(i, 4)"),
     (LANES, "y[i] = np.dot(x[i], x[0])", "y[i] = x[i] * x[0]"),
     (LANES, "w[i] = b[0] + b[1]", "w[i] = u32(b[0]) + u32(b[1])"),
-    (LANES, "y[i / 2] = x[i]", "y[i // 2] = x[i]"),
+    (LANES, "y[2 * i / 2] = x[i]", "y[(2 * i) // 2] = x[i]"),
     (LANES, "y[i] = x[(i + 2) / 2]", "y[i] = x[(i + 2) // 2]"),
     (LANES, "y[i] = math.sqrt(x[i])", "y[i] = vyre.sqrt(x[i])"),
     (LANES, "y[i] = np.sqrt(i)", "y[i] = vyre.sqrt(f32(i))"),
     (LANES, "y[i] = vyre.exp(i)", "y[i] = vyre.exp(f32(i))"),
     (LANES, "atomicAdd(c[i, 0], 1)", "vyre.atomic_add(c, (i, 0), 1)"),
-    (LANES, "cuda.atomic.add(w, i, 1)", "vyre.atomic_add(w, i, 1)"),
+    (LANES, "cuda.atomic.add(y, i, 1)", "vyre.atomic_add(y, i, 1)"),
     (LANES, "acc = [0.0] * 4\nacc[0] = x[i]", "acc = vyre.local(f32, 4)\nacc[0] = x[i]"),
     (LANES, "i, j = cuda.grid(2)\ny[i] = m[i, j]", "i, j = vyre.global_id(0), vyre.global_id(1)\ny[i] = m[i, j]"),
     (LANES, "t = cuda.shared.array(64, dtype=float32)\nt[0] = 1.0", "t = vyre.shared(f32, 64)\nt[0] = 1.0"),
@@ -276,12 +276,24 @@ LITERAL: list[tuple[str, str, str]] = [
     (GROUPS, "y[r : r + 2, 0:2] = tl.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
     (GROUPS, "y[r : r + 2, 0:2] = vyre.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
     (GROUPS, "v[r] = np.mean(row)", "v[r] = vyre.sum(row) / f32(len(row))"),
-    (GROUPS, "v[r] = tl.sum(row, axis=0)", "v[r] = vyre.sum(row, axis=0)"),
-    (GROUPS, "y[r, 0:2] = block - vyre.sum(block, axis=1)", "y[r, 0:2] = block - vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "v[r] = tl.sum(row, axis=0)", "v[r] = vyre.sum(row)"),
+    (GROUPS, "y[r : r + 2, 0:4] = block - vyre.sum(block, axis=1)", "y[r : r + 2, 0:4] = block - vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "v[r : r + 2] = np.max(block, 1)", "v[r : r + 2] = vyre.max(block, axis=1)"),
+    (GROUPS, "v[r : r + 2] = block.max(1)", "v[r : r + 2] = vyre.max(block, axis=1)"),
+    (GROUPS, "v[r : r + 2] = block.sum(axis=1)", "v[r : r + 2] = vyre.sum(block, axis=1)"),
+    (GROUPS, "v[r : r + 2] = torch.mean(block, dim=-1)", "v[r : r + 2] = vyre.sum(block, axis=-1) / f32(block.shape[1])"),
+    (GROUPS, "v[r] = np.mean(block)", "v[r] = vyre.sum(block) / f32(block.shape[0] * block.shape[1])"),
+    (GROUPS, "v[r : r + 2] = np.linalg.norm(block - 1.0, axis=1)", "v[r : r + 2] = vyre.sqrt(vyre.sum((block - 1.0) * (block - 1.0), axis=1))"),
+    (GROUPS, "y[r : r + 2, 0:4] = torch.softmax(block, dim=1)",
+     "y[r : r + 2, 0:4] = vyre.exp(block - vyre.max(block, axis=1, keepdims=True)) / vyre.sum(vyre.exp(block - vyre.max(block, axis=1, keepdims=True)), axis=1, keepdims=True)"),
+    (GROUPS, "y[r : r + 2, 0:4] = np.cumsum(block, axis=1)", "y[r : r + 2, 0:4] = vyre.cumsum(block, axis=1)"),
+    (GROUPS, "v[r] = row.max()", "v[r] = vyre.max(row)"),
+    (GROUPS, "v[r] = vyre.max(row, 0)", "v[r] = vyre.max(row, axis=0)"),
+    (GROUPS, "y[r, :] = row - vyre.max(row, 0, keepdims=True)", "y[r, :] = row - vyre.max(row, axis=0, keepdims=True)"),
     (GROUPS, "v[r] = vyre.sum(row, dim=0)", "v[r] = vyre.sum(row, axis=0)"),
-    (GROUPS, "v[r] = vyre.sum(block, dim=1, keepdim=True)", "v[r] = vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "y[r : r + 2, 0:1] = vyre.sum(block, dim=1, keepdim=True)", "y[r : r + 2, 0:1] = vyre.sum(block, axis=1, keepdims=True)"),
     (GROUPS, "y[r, :] = vyre.cumsum(row, keepdims=True)", "y[r, :] = vyre.cumsum(row)"),
-    (GROUPS, "v[r] = vyre.sum(row, dtype=np.float64)", "v[r] = vyre.sum(f64(row))"),
+    (GROUPS, "v[r] = f32(vyre.sum(row, dtype=np.float64))", "v[r] = f32(vyre.sum(f64(row)))"),
 ]  # fmt: skip
 """Remedies that are done literally."""
 
@@ -318,6 +330,7 @@ def test_a_remedy_is_done_literally(tmp_path: Path) -> None:
         with pytest.raises(DiagnosticError) as caught:
             module_of(tmp_path, f"{head}    # ---\n", lines, f"literal_{number}").kernel.text()
         assert right in [*written_remedies(caught.value.diagnostics[0], lines)]
+        assert module_of(tmp_path, f"{head}    # ---\n", right, f"literal_right_{number}").kernel.text()
 
     each(enumerate(LITERAL), check, lambda case: case[1][1])
 
@@ -544,6 +557,30 @@ def test_results_of_rows_that_go_along_columns_are_told(tmp_path: Path) -> None:
             warnings.simplefilter("always")
             kernel.text()
         assert [help in str(each.message) for each in given] == [True] * bool(help)
+
+
+AXES = [
+    # what is stored to a row, and words of the warning
+    ("row - vyre.max(row, -1)", "write vyre.max(row, axis=-1)"),
+    ("vyre.exp(row - max(row, 0))", "write vyre.max(row, axis=0)"),
+    ("vyre.min(row, -1)", "write vyre.min(row, axis=-1)"),
+    ("vyre.max(row, axis=-1) - row", ""),
+    ("vyre.max(vyre.min(row, 1), -1) + min(max(row, -1), 1)", ""),
+    ("vyre.max(row, 0) - vyre.max(row, -1.0)", ""),
+]
+
+
+def test_numbers_beside_slices_that_were_meant_for_axes_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):\n    r = vyre.workgroup_id(0)\n    row, block = x[r, :], x[0:8, 0:8]\n"
+    cases = [(f"y[r, :] = {value}", words) for value, words in AXES]
+    cases.append(("y[0:8, 0:8] = block - vyre.max(block, 1)", "write vyre.max(block, axis=1, keepdims=True)"))
+    cases.append(("y[0:8, 0:8] = block - vyre.max(block, axis=1, keepdims=True)", ""))
+    for number, (lines, words) in enumerate(cases):
+        kernel = module_of(tmp_path, head, lines, f"axes_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel.text()
+        assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
 
 def test_exchanged_axes_are_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.program import AccessMode
 from ..ir.suggestions import suggest
+from .axis_numbers import axis_call
 from .bindings import BufferView, LocalArray
 from .foreign_words import type_meant
 from .python_source import Unsupported
@@ -94,6 +95,8 @@ def _keyword_help(
     word = keyword.arg or ""
     if word == "out":
         return into(t, node, keyword)
+    if word == "keepdims" and (better := axis_call(t.source, node)) is not None:
+        return f"write {better}"
     taken = {k.arg for k in node.keywords} | given.keys()
     meant = [KEYWORDS[k.arg] if k.arg in KEYWORDS and k.arg not in names else k.arg for k in node.keywords]
     if word not in meant and all(each in names for each in meant):

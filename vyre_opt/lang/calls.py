@@ -16,6 +16,7 @@ from ..ir.program import Op, Value
 from ..ir.suggestions import suggest
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from . import copies, local_arrays, matrices, slice_calls, slices
+from .axis_numbers import along_axis, axis_argument, warn_of_axis
 from .bindings import Binding, BufferView, LocalArray, Static, Unbound
 from .call_arguments import KEYWORDS, array_of, into, positional, word_of
 from .constants import evaluate
@@ -40,6 +41,7 @@ Handler = Callable[["Expressions", ast.Call], Binding]
 
 def call(t: Expressions, node: ast.Call) -> Binding:
     """The result of a call.  Raises Unsupported."""
+    base: Binding | None = None
     if isinstance(node.func, ast.Attribute):
         try:
             base = t.owner(node.func)
@@ -56,7 +58,13 @@ def call(t: Expressions, node: ast.Call) -> Binding:
     try:
         callee = t.expression(node.func)
     except Unsupported as error:
-        if dotted_name(node.func):
+        method = node.func
+        if isinstance(base, Value) and isinstance(method, ast.Attribute) and rank_of(t, method.value):
+            plain = ast.Call(method, [method.value, *node.args], node.keywords)
+            help = foreign_help(method.attr)
+            if help is not None and help.startswith("write vyre."):  # row.sum(0)
+                error.help = _with_arguments(t, ast.copy_location(plain, node), help)
+        elif dotted_name(node.func):
             error.help = _with_arguments(t, node, error.help)
         raise
     name = t.source.text(node.func)
@@ -216,6 +224,8 @@ def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     arguments = positional(t, plain, *names)
     operands = _alike(t, plain, arguments)
     dtype = t.accepted(node, row.name, type_of(operands[0]))
+    if row.name in ("min", "max"):
+        warn_of_axis(t, node, row.name, slices.slice_type(type_of(operands[0])))
     attrs = {} if flags is None else {"fastmath": flags}
     if row.format == "compare":
         dtype = flags_of(dtype)
@@ -586,6 +596,7 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             return t.computed(node, function, *constants)
         first, *rest = t.alike(node, bindings, node.args)
         dtype = t.accepted(node, op, type_of(first))
+        warn_of_axis(t, node, op, slices.slice_type(type_of(first)))
         for value in rest:
             first = t.emitter.value(op, (first, value), dtype)
         return first
@@ -744,20 +755,13 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
         return (
             f"write vyre.arange({', '.join(written[1:] if written[0] == '0' and written[1:] else written)})"
         )
-    rows = len(re.findall(r"(?<![\w.])row(?!\w)", form))
-    if rows and len(written) == 1 and rank_of(t, node.args[0]) != 0:
-        text = _row_text(t, node.args[0])
-        if rows > 1 and isinstance(node.args[0], ast.BinOp):
-            text = f"({text})"
-        form = re.sub(r"(?<![\w.])row(?!\w)", lambda _: text, form)
-        if rows > 1 and all(k == "axis" for k, _ in keywords):
-            keywords = []  # a row has one
-        has_axis = re.fullmatch(r"vyre\.\w+\(.*\)", form) and rows == 1
-        if keywords and not (has_axis and all(k in ("axis", "keepdims") for k, _ in keywords)):
+    is_of_rows = re.search(r"(?<![\w.])row(?!\w)", form) is not None
+    axis, rank = axis_argument(node), rank_of(t, node.args[0])
+    if is_of_rows and rank and (len(written) == 1 or axis is not None):
+        if not {k for k, _ in keywords} <= {"axis", "keepdims"}:
             return help
-        return (
-            f"write {form[:-1]}{''.join(f', {k}={v}' for k, v in keywords)})" if keywords else f"write {form}"
-        )
+        keeps = any(k == "keepdims" and v == "True" for k, v in keywords)
+        return f"write {along_axis(form, _row_text(t, node.args[0]), rank, axis, keeps)}"
     if keywords:
         return help
     op = re.match(r"vyre\.(\w+)", form)

@@ -15,6 +15,7 @@ from ..ir.suggestions import suggest
 from ..ir.types import DataType, TypeNameError
 from . import local_arrays
 from .array_types import declaration_text, element_text, show_array_type
+from .axis_numbers import axis_call
 from .bindings import (
     Binding,
     BufferView,
@@ -266,6 +267,8 @@ class Expressions:
             help = (
                 f"store it to a slice, y[0 : len({text})] = {text}, or make one value of it: vyre.sum({text})"
             )
+            if (better := axis_call(self.source, node)) is not None:
+                help = f"write {better}"
         if want is DataType.BOOL:
             help = f"write {text} != 0"
         return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)

@@ -148,6 +148,25 @@ class FunctionSource:
         return found
 
     @cached_property
+    def differences(self) -> frozenset[tuple[str, str]]:
+        """Both sides of each difference as text, those of names that are assigned once as what is assigned."""
+        found: set[tuple[str, str]] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                begin = self.assignments.get(node.right.id, []) if isinstance(node.right, ast.Name) else []
+                right = begin[0].value if len(begin) == 1 else node.right
+                if isinstance(right, ast.Call):
+                    found.add((ast.unparse(node.left), ast.unparse(right)))
+        return frozenset(found)
+
+    @cached_property
+    def limits(self) -> frozenset[ast.AST]:
+        """Arguments of min and max."""
+        calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        extremes = (node for node in calls if ast.unparse(node.func).rpartition(".")[2] in ("min", "max"))
+        return frozenset(argument for call in extremes for argument in call.args)
+
+    @cached_property
     def statements(self) -> Mapping[ast.AST, ast.stmt]:
         """The innermost statement around each node, itself for a statement."""
         found: dict[ast.AST, ast.stmt] = {self.tree: self.tree}
