@@ -649,6 +649,35 @@ def test_launches_that_leave_elements_out_are_told(tmp_path: Path) -> None:
     )
 
 
+TAILS = [
+    # lines, elements, and words of the warning
+    ("if i < len(x) // 4:\n    y.vec(4)[i] = x.vec(4)[i] * 2.0", 62, "its vectors of 4 end at 60: the last 2 stay as they are"),
+    ("if i * 4 + 3 < len(x):\n    v = x.vec(4)[i]\n    y.vec(4)[i] = v * 2.0", 61, "pass arrays of a multiple of 4 elements, or go over the others one by one, for k in range(len(y) // 4 * 4"),
+    ("s = 0.0\nfor k in range(i, len(x) // 4, vyre.global_size(0)):\n    v = x.vec(4)[k]\n    s += v[0] + v[1] + v[2] + v[3]\nvyre.atomic_add(y, 0, s)", 63, "the last 3 are not read"),
+    ("if i < len(x) // 4:\n    y.vec(4)[i] = x.vec(4)[i] * 2.0", 64, ""),
+    ("y.vec(4)[i] = x.vec(4)[i] * 2.0", 131, ""),
+    ("if i < 3:\n    y.vec(4)[i] = x.vec(4)[i] * 2.0", 62, ""),
+    ("for k in range(len(y) // 4 * 4 + vyre.global_id(0), len(y), vyre.global_size(0)): y[k] = x[k] * 2.0\nif i < len(x) // 4:\n    y.vec(4)[i] = x.vec(4)[i] * 2.0", 62, ""),
+]  # fmt: skip
+
+
+def test_elements_behind_the_last_whole_vector_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=16)\ndef kernel(x: Read[f32], y: ReadWrite[f32]):\n    i = vyre.global_id(0)\n"
+    for number, (lines, count, words) in enumerate(TAILS):
+        module = module_of(tmp_path, head, lines, f"tails_{number}")
+        x = np.arange(count, dtype=np.float32)
+        y = np.zeros_like(x)
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            module.kernel[1](x, y)
+        assert [words in str(each.message) for each in given] == [True] * bool(words), lines
+        if number == 0:  # as the help of this one says
+            help = str(given[0].message).partition("help: begin the kernel with ")[2].partition("\n")[0]
+            assert lines in TAILS[-1][0]
+            assert help in TAILS[-1][0]
+    assert (y == 2 * x).all()
+
+
 def test_launches_of_pipelines_that_leave_elements_out_are_told(tmp_path: Path) -> None:
     head = "@vyre.program(workgroup=4)\ndef kernel(x: Read[f32], y: Write[f32]):\n"
     run = "\n@vyre.pipeline\ndef run(x: Read[f32], y: Write[f32]):\n    t = vyre.buffer(f32, len(x))\n    {}\n    kernel[vyre.ceil_div(len(y), 4)](t, y)\n"

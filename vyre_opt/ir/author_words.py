@@ -27,7 +27,8 @@ class Spelling:
     workgroups for the elements of an array along a dimension, or for all, of the array, the dimension or None, the number of dimensions, and the elements of a workgroup.  `lanes_name`: the name of the number of invocations in the head of a program, of the source and the place of the program in it.  `stepped`: the head of a loop of
     a text with another step.  `widened`: what computes a text in a wider type, of the text, that type, its own, and the name of a number in it.  `lanes`: so many invocations of a workgroup, in a program's head.
     `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type, the number of its dimensions, the text of a store, or "" for a load,
-    and whether that is done in rounds.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
+    and whether that is done in rounds.  `tail`: what goes over the elements behind the last whole vector, of the source, the place of an access in it, the array, and
+    the width.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
     that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
     access in it, the buffer, its extents and the dimension."""
 
@@ -60,6 +61,7 @@ class Spelling:
     widened: Callable[[str, str, str, str], str]
     apart: Callable[[str, str, int, str, bool], str]
     pairs: Callable[[str], str]
+    tail: Callable[[str, int, int, str, int], str]
     part: Callable[[str, int], str]
     longer: Callable[[str, str, int], str]
     bound: Callable[[str, int, int, str, Sequence[str], int], str]
@@ -114,6 +116,9 @@ VYRE = Spelling(
     ),
     pairs=lambda name: (
         f"%twice = mul %{name.removeprefix('%')}, 2 : u32, and %twice for %{name.removeprefix('%')}"
+    ),
+    tail=lambda source, start, end, name, width: (
+        f"make @{name} a multiple of {width} long, or go over the others one by one"
     ),
     part=lambda name, count: f"make @{name} {count} long",
     longer=lambda name, dtype, count: (
@@ -187,6 +192,7 @@ PYTHON = Spelling(
         else f"read {name} in another kernel, and launch that behind this one"
     ),
     pairs=lambda name: f"{name} = 2 * vyre.global_id(0)",
+    tail=python_lines.tail,
     part=lambda name, count: f"pass {name}[:{count}]",
     longer=lambda name, dtype, count: (
         f"write {name} = vyre.shared({dtype}, {count}), of as many elements at least"

@@ -13,6 +13,7 @@ from .pipeline import Launch, Pipeline
 from .program import AccessMode, Module, Program
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
+from .vector_tails import vector_tails
 
 __all__ = ["launch_warnings", "pipeline_warnings"]
 
@@ -35,7 +36,8 @@ def launch_warnings(
     if not has_run:
         contents = _contents(program, arrays)
         yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
-    yield from unreached_elements(program, grid, shapes, at, params)
+    unreached = [*unreached_elements(program, grid, shapes, at, params)]
+    yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
 
 def pipeline_warnings(
@@ -83,7 +85,9 @@ def pipeline_warnings(
                 formal: written_name(name, pipeline.buffers[name].loc) if is_python else name
                 for formal, name in passed.items()
             }
-            yield from unreached_elements(program, grid, own, LaunchedAt(stage.loc, names), numbers)
+            at = LaunchedAt(stage.loc, names)
+            unreached = [*unreached_elements(program, grid, own, at, numbers)]
+            yield from unreached or vector_tails(program, grid, own, numbers, stage.loc)
 
 
 def _shape(array: Any) -> tuple[int, ...]:

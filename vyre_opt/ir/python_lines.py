@@ -14,6 +14,7 @@ __all__ = [
     "lengthened",
     "loop_as_id",
     "stored_apart",
+    "tail",
     "target_text",
     "update",
 ]
@@ -94,6 +95,36 @@ def update(op: str, source: str, value: str) -> str:
     index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
     text = ast.get_source_segment(source, others[0]) if len(others) == 1 else value
     return f"vyre.{op}({array}, {index}, {text})"
+
+
+def tail(text: str, start: int, end: int, name: str, width: int) -> str:
+    """Say how to go over the elements behind the last whole vector: `for k in ...: y[k] = x[k] * 2.0` for `y.vec(4)[i] = x.vec(4)[i] * 2.0`."""
+    around = _around(text, start, end)
+    inside = (
+        {each.id for each in ast.walk(_function(around)) if isinstance(each, ast.Name)} if around else set()
+    )
+    k = next(each for each in ("k", "j", "m", "index_of_rest") if each not in inside)
+    loop = f"for {k} in range(len({name}) // {width} * {width} + vyre.global_id(0), len({name}), vyre.global_size(0)):"
+    statement = next((node for node in reversed(around) if isinstance(node, ast.Assign)), None)
+    values, vectors = _assigned(around) if around else {}, []
+
+    class OneByOne(ast.NodeTransformer):
+        def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value).endswith(f".vec({width})"):
+                vectors.append(ast.unparse(node.slice))
+                return ast.Subscript(node.value.func.value, ast.Name(k), node.ctx)  # type: ignore[attr-defined]
+            return node
+
+    if statement is not None:
+        line = OneByOne().visit(ast.parse(ast.unparse(statement)).body[0])
+        names = {each.id for each in ast.walk(line) if isinstance(each, ast.Name)}
+        if (
+            len({*vectors}) == 1
+            and not names & values.keys()
+            and not any(isinstance(each, ast.Name) for each in line.targets)
+        ):
+            return f"begin the kernel with {loop} {ast.unparse(line)}"
+    return f"pass arrays of a multiple of {width} elements, or go over the others one by one, {loop}"
 
 
 def loop_as_id(loop: str) -> str:
