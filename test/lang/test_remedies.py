@@ -678,6 +678,29 @@ def test_elements_behind_the_last_whole_vector_are_told(tmp_path: Path) -> None:
     assert (y == 2 * x).all()
 
 
+PRODUCTS = [
+    # the value that is stored, of n = 100000, and words of the warning
+    ("u64(n * n)", "n * n is 10000000000 in this launch, and wraps at 2^32 in u32, before it is made a u64", "u64(n) * u64(n)"),
+    ("u64(i * n * 4096 + 3)", "write u64(i) * u64(n) * 4096 + 3", "u64(i) * u64(n) * 4096 + 3"),
+    ("u64(f32(i) * f32(n)) + u64(a[i] * a[i])", "a[i] * a[i] wraps at 2^32 in u32", "u64(a[i]) * u64(a[i])"),
+    ("u64(i * n) + u64(a[i] * 16777619) + u64(n) * u64(n)", "", ""),
+    ("u64(n * n if n < 65536 else 0)", "", ""),
+]  # fmt: skip
+
+
+def test_products_that_wrap_before_they_are_made_wider_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=16)\ndef kernel(n: u32, a: Read[u32], y: Write[u64]):\n    i = vyre.global_id(0)\n"
+    a, y = np.arange(16, dtype=np.uint32), np.zeros(16, np.uint64)
+    for number, (value, words, right) in enumerate(PRODUCTS):
+        for text, expected in ((value, words), (right or value, "")):
+            kernel = module_of(tmp_path, head, f"y[i] = {text}", f"products_{number}_{text == value}").kernel
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                kernel.text()
+                kernel._warn(1, (a, y), {"@n": 100000})
+            assert [expected in str(each.message) for each in given] == [True] * bool(expected), text
+
+
 def test_launches_of_pipelines_that_leave_elements_out_are_told(tmp_path: Path) -> None:
     head = "@vyre.program(workgroup=4)\ndef kernel(x: Read[f32], y: Write[f32]):\n"
     run = "\n@vyre.pipeline\ndef run(x: Read[f32], y: Write[f32]):\n    t = vyre.buffer(f32, len(x))\n    {}\n    kernel[vyre.ceil_div(len(y), 4)](t, y)\n"

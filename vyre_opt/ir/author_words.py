@@ -106,7 +106,7 @@ VYRE = Spelling(
     lanes_name=lambda source, start: "",
     stepped=lambda source, step: "",
     widened=lambda source, wide, narrow, name: (
-        f"compute in {wide}: begin with %{name}_{wide} = cast %{name} : {narrow} -> {wide}"
+        f"compute in {wide}: begin with %{name}_{wide} = cast %{name} : {narrow or 'u32'} -> {wide}"
     ),
     apart=lambda name, dtype, dimensions, source, is_round: (
         f"store to another buffer, buffer @out : {dtype}[{', '.join('?' * dimensions)}] write live_out"

@@ -14,6 +14,7 @@ from .program import AccessMode, Module, Program
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
 from .vector_tails import vector_tails
+from .wrapped_products import wrapped_products
 
 __all__ = ["launch_warnings", "pipeline_warnings"]
 
@@ -36,6 +37,7 @@ def launch_warnings(
     if not has_run:
         contents = _contents(program, arrays)
         yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
+    yield from wrapped_products(program, grid, shapes, params, at.loc, seen)
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
     yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
@@ -79,6 +81,7 @@ def pipeline_warnings(
             read_only = {formal: arrays[n] for formal, n in passed.items() if n in read & arrays.keys()}
             contents = _contents(program, read_only)
             yield from unordered_launches(program, grid, own, numbers, contents, stage.loc, told)
+        yield from wrapped_products(program, grid, own, numbers, stage.loc, told)
         if not any(any(params_of(extent)) for extent in stage.grid):
             is_python = spelling_at(stage.loc).name == "PYTHON"
             names = {

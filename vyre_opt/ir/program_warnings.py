@@ -31,6 +31,7 @@ from .shapes import show_shape
 from .subgroup_values import subgroup_values
 from .types import with_article
 from .unordered_accesses import unordered_accesses
+from .wrapped_products import product_of_elements
 
 __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
 
@@ -133,6 +134,8 @@ class _Bodies:
                 self.found += _remainder(op)
             elif op.name in ("shl", "shr"):
                 self.found += _wide_shift(op)
+            elif op.name == "cast":
+                self.found += product_of_elements(op)
             elif op.name == "min":
                 self.found += _late_limit(op)
             elif op.name == "add":

@@ -198,7 +198,8 @@ def stepped(source: str, step: str) -> str:
 
 
 def widened(source: str, wide: str, narrow: str) -> str:
-    """`write u8(u32(a[i]) * 77 + u32(b[i]) >> 8)` for the text `(a[i] * 77 + b[i]) >> 8`; a shift to the left stays wide."""
+    """`write u8(u32(a[i]) * 77 + u32(b[i]) >> 8)` for the text `(a[i] * 77 + b[i]) >> 8`; a shift to the left stays wide, and so does all where
+    `narrow` is ""."""
     try:
         tree = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError):
@@ -211,7 +212,7 @@ def widened(source: str, wide: str, narrow: str) -> str:
 
     text = ast.unparse(wider(tree))
     is_left = isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.LShift)
-    return f"write {text}" if is_left else f"write {narrow}({text})"
+    return f"write {text}" if is_left or not narrow else f"write {narrow}({text})"
 
 
 MOST_PARSED = 200_000
