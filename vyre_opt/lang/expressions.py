@@ -50,7 +50,14 @@ from .remedies import (
 from .scalars import python_type, scalar_type
 from .unsupported import EXPRESSIONS
 
-__all__ = ["CONDITION_OF_SLICE", "Expressions", "number_of_indices", "of_whole_product", "size_of"]
+__all__ = [
+    "CONDITION_OF_LANES",
+    "CONDITION_OF_SLICE",
+    "Expressions",
+    "number_of_indices",
+    "of_whole_product",
+    "size_of",
+]
 
 _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
     # the operator, its op, and what it does to Python's numbers
@@ -85,6 +92,7 @@ _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subcla
 _LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
 """Names that shaders have for lanes of a vector."""
 CONDITION_OF_SLICE = "a condition is one bool, not one for each element"
+CONDITION_OF_LANES = "a condition is one bool, not one for each lane"
 _NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
@@ -652,9 +660,8 @@ class Expressions:
         value = self.as_value(binding, node)
         dtype = type_of(value)
         if isinstance(dtype, DataType) and dtype.is_vec and dtype.element.is_bool:
-            raise Unsupported(
-                node, "a condition is one bool, not one for each lane", "write vyre.select(c, a, b)"
-            )
+            help = f"choose in each lane, vyre.select({self.source.text(node)}, a, b), instead of the if"
+            raise Unsupported(node, CONDITION_OF_LANES, help)
         if isinstance(dtype, DataType) and dtype.is_matrix:
             raise Unsupported(node, f"a condition is a bool, not a {dtype}", _NO_FLAGS)
         if dtype is not DataType.BOOL:
@@ -789,8 +796,9 @@ class Expressions:
         try:
             condition = self.condition(node.test)
         except Unsupported as error:
-            if error.message == CONDITION_OF_SLICE and error.node is node.test:
-                error.help = f"write vyre.where({', '.join(map(self.source.text, (node.test, node.body, node.orelse)))})"
+            if error.message in (CONDITION_OF_SLICE, CONDITION_OF_LANES) and error.node is node.test:
+                choose = "where" if error.message == CONDITION_OF_SLICE else "select"
+                error.help = f"write vyre.{choose}({', '.join(map(self.source.text, (node.test, node.body, node.orelse)))})"
             raise
         if isinstance(condition, Static):
             return self.expression(node.body if condition.value else node.orelse)

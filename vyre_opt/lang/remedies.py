@@ -18,6 +18,7 @@ __all__ = [
     "as_floats",
     "as_loop",
     "as_signed",
+    "as_where",
     "is_of_lanes",
     "corrected",
     "free_name",
@@ -197,6 +198,38 @@ def as_signed(source: FunctionSource, node: ast.expr, dtype: str) -> str | None:
     if isinstance(value, ast.Name) or not changes:
         return None
     return corrected(source, changes, within=begin[0] if begin else node)
+
+
+_NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1", ast.BitOr: "0", ast.BitXor: "0"}
+"""Numbers that change nothing, by operator."""
+
+
+def as_where(source: FunctionSource, node: ast.If, choose: str) -> str | None:
+    """An `if` that assigns one thing, for each element: `y[r, :] = vyre.where(row > 0, row, 0.1 * row)`; None for another `if`."""
+    branches = [node.body, node.orelse] if node.orelse else [node.body]
+    if any(len(branch) != 1 for branch in branches):
+        return None
+    first = node.body[0]
+    test = source.text(node.test)
+    if isinstance(first, ast.AugAssign) and len(branches) == 1 and type(first.op) in _NEUTRAL:
+        head = source.text(first)[: -len(source.text(first.value))]
+        return f"{head}{choose}({test}, {source.text(first.value)}, {_NEUTRAL[type(first.op)]})"
+    if not isinstance(first, ast.Assign) or len(first.targets) != 1:
+        return None
+    target = source.text(first.targets[0])
+    other = target
+    if node.orelse:
+        last = node.orelse[0]
+        if isinstance(last, ast.If):
+            inner = as_where(source, last, choose)
+            if inner is None or not inner.startswith(f"{target} = "):
+                return None
+            other = inner.removeprefix(f"{target} = ")
+        elif isinstance(last, ast.Assign) and [*map(source.text, last.targets)] == [target]:
+            other = source.text(last.value)
+        else:
+            return None
+    return f"{target} = {choose}({test}, {source.text(first.value)}, {other})"
 
 
 def _is_loaded(value: Value) -> bool:

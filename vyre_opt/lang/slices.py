@@ -127,7 +127,8 @@ class SliceExpressions(Expressions):
 
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         if isinstance(binding, Value) and slice_type(type_of(binding)) is not None:
-            help = f"write vyre.any({self.source.text(node)}), or vyre.select(c, a, b)"
+            text = self.source.text(node)
+            help = f"choose for each element, vyre.where({text}, a, b), instead of the if; vyre.any({text}) is whether it holds for one"
             raise Unsupported(node, CONDITION_OF_SLICE, help)
         return super().as_condition(binding, node)
 

@@ -46,6 +46,7 @@ from .bindings import (
 from .calls import call
 from .constants import constant_of, measured_name
 from .emitter import type_of, wider_type
+from .expressions import CONDITION_OF_LANES, CONDITION_OF_SLICE
 from .flow import (
     always_leaves,
     assigned,
@@ -63,7 +64,7 @@ from .intrinsics import INTRINSICS, Intrinsic
 from .loop_ranges import LoopRange, loop_range
 from .named_tuples import named_class_called
 from .python_source import Unsupported, text_name
-from .remedies import corrected, free_name, place_of
+from .remedies import as_where, corrected, free_name, place_of
 from .scalars import scalar_type
 from .unsupported import LOOP_ELSE, TOO_DEEP, unsupported
 
@@ -546,7 +547,14 @@ class Statements(slices.SliceExpressions):
     # --- if
 
     def visit_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        condition = self.condition(node.test)
+        try:
+            condition = self.condition(node.test)
+        except Unsupported as error:
+            if error.node is node.test and error.message in (CONDITION_OF_SLICE, CONDITION_OF_LANES):
+                choose = "vyre.where" if error.message == CONDITION_OF_SLICE else "vyre.select"
+                written = as_where(self.source, node, choose)
+                error.help = f"write {written}" if written is not None else error.help
+            raise
         if isinstance(condition, Static):
             self.block(node.body if condition.value else node.orelse)
             return self._rest_unless_left(node, rest)
