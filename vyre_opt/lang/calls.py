@@ -26,6 +26,7 @@ from .foreign_words import dotted_name, foreign_help, type_meant
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .named_tuples import construct, is_named_class
+from .pointer_calls import is_pointer_call, of_pointer
 from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .remedies import as_floats, lanes_of, product_text, rank_of
@@ -739,6 +740,9 @@ def _with_arguments(t: Expressions, node: ast.Call, help: str | None) -> str | N
     form, behind, more = help.removeprefix("write ").partition("; ")
     if not help.startswith("write "):
         return help
+    if is_pointer_call(node) and (element := of_pointer(t, node)) is not None:
+        is_masked = any(keyword.arg == "mask" for keyword in node.keywords) and "where(" not in element
+        return f"write {element}" + "; its edge is that of the array, without a mask" * is_masked
     if form == "block @ block":
         product = product_text(t, node.args)
         return f"write {product}" if product and not keywords else help

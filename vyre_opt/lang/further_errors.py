@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .bindings import Static
 from .foreign_words import dotted_name, foreign_index
 from .intrinsics import static
+from .pointer_calls import is_pointer_call
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _errors_in(t: Expressions, node: ast.expr, failed: list[ast.AST]) -> Iterato
     is_name = bool(dotted_name(node))  # whose error is of all its parts
     if (
         is_name
+        or is_pointer_call(node)
         or (isinstance(node, ast.Call) and _is_static(t, node))
         or (isinstance(node, ast.BinOp) and foreign_index(node))
     ):
