@@ -694,6 +694,48 @@ def test_elements_behind_the_last_whole_vector_are_told(tmp_path: Path) -> None:
     assert (y == 2 * x).all()
 
 
+EXCHANGED = [
+    # lines, shapes of x, w and y, and words of the warning
+    ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < x.shape[0] and c < x.shape[1]:\n    y[c, r] = x[r, c]", ((8, 4), (1, 1), (8, 4)),
+     "for a transposed result, give y 4 rows of 8 elements; otherwise write y[r, c]"),
+    ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < y.shape[0] and c < y.shape[1]:\n    s = 0.0\n    for k in range(x.shape[1]):\n        s += x[r, k] * w[k, c]\n    y[r, c] = s",
+     ((4, 6), (8, 6), (4, 8)), "write w[c, k]"),
+    ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < x.shape[0] and c < x.shape[1]:\n    y[c, r] = x[r, c]", ((8, 4), (1, 1), (4, 8)), ""),
+    ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < y.shape[0] and c < y.shape[1]:\n    y[r, c] = x[r, c] + w[c, r]", ((8, 8), (8, 8), (8, 8)), ""),
+    ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < 2 and c < 2:\n    y[r, c] = w[c, r] + x[0, c]", ((8, 4), (8, 4), (8, 4)), ""),
+]  # fmt: skip
+
+
+def test_indices_that_are_exchanged_are_told_at_a_launch(tmp_path: Path) -> None:
+    head = "@vyre.program(workgroup=(8, 8))\ndef kernel(x: Read[f32[:, :]], w: Read[f32[:, :]], y: Write[f32[:, :]]):\n"
+    for number, (lines, shapes, words) in enumerate(EXCHANGED):
+        kernel = module_of(tmp_path, head, lines, f"exchanged_indices_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel._warn(1, [np.ones(shape, np.float32) for shape in shapes], {})
+        said = [str(each.message) for each in given if "exchanged" in str(each.message)]
+        assert [words in each for each in said] == [True] * bool(words), lines
+
+
+def test_columns_of_both_factors_of_a_product_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], w: Read[f32[:, :]], y: Write[f32[:, :]]):\n    i, j = vyre.workgroup_id(0) * 8, vyre.workgroup_id(1) * 8\n"
+    loop = "total = vyre.zeros((8, 8), f32)\nfor k in range(0, x.shape[1], 8):\n    total += {}\ny[i : i + 8, j : j + 8] = total"
+    for number, (product, words) in enumerate(
+        [
+            ("x[i : i + 8, k : k + 8] @ w[j : j + 8, k : k + 8]", "write x[i : i + 8, k : k + 8] @ w[j : j + 8, k : k + 8].T"),
+            ("x[i : i + 8, k : k + 8] @ w[j : j + 8, k : k + 8].T", ""),
+            ("x[i : i + 8, k : k + 8] @ w[k : k + 8, j : j + 8]", ""),
+            ("x[i : i + 8, 0:8] @ w[j : j + 8, 0:8]", ""),
+            ("x[i : i + 8, k : k + 8] @ w[k : k + 8, k : k + 8]", ""),
+        ]
+    ):  # fmt: skip
+        kernel = module_of(tmp_path, head, loop.format(product), f"factors_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel.text()
+        assert [words in str(each.message) for each in given] == [True] * bool(words), product
+
+
 PRODUCTS = [
     # the value that is stored, of n = 100000, and words of the warning
     ("u64(n * n)", "n * n is 10000000000 in this launch, and wraps at 2^32 in u32, before it is made a u64", "u64(n) * u64(n)"),

@@ -97,6 +97,13 @@ def kernel(x: Read[f32], y: Write[f32]):
     y[i] = s
 kernel[4](x, y)""", "leave the if with the return out, write v = x[i] if i < len(x) else 0, and below that s = vyre.workgroup_reduce(v, \"add\")",
      [("    if i >= len(x):\n        return\n", "    v = x[i] if i < len(x) else 0\n"), ("reduce(x[i]", "reduce(v")], np.repeat(X.reshape(4, 64).sum(1), 64)),
+    ("""@vyre.program(workgroup=(8, 8))
+def kernel(x: Read[f32[:, :]], y: Write[f32[:, :]]):
+    c, r = vyre.global_id(0), vyre.global_id(1)
+    if r < x.shape[0] and c < x.shape[1]:
+        y[c, r] = x[r, c]
+kernel[1, 4](x.reshape(32, 8), y.reshape(32, 8))""", "y is to have the shape (x.shape[1], x.shape[0]) here: pass such an array, or write y[r, c]",
+     [("y.reshape(32, 8)", "y.reshape(8, 32)")], X.reshape(32, 8).T.ravel()),
     ("""@vyre.program(workgroup=64)
 def kernel(x: Read[Float], y: Write[Float]):
     i = vyre.global_id(0)

@@ -58,11 +58,11 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
     names = {name for name, _ in asked}
     if same_groups and ("local_id", AXES[axis]) in asked:
-        ids, one = [spelling.id(name, axis) for name in ("global_id", "local_id")], [*grid]
-        one[axis] = 1
-        while one[1:] and one[-1] == 1:
-            one.pop()
-        launch = spelling.grid(program.name, ", ".join(map(str, one)))
+        ids, extents = [spelling.id(name, axis) for name in ("global_id", "local_id")], [*grid]
+        extents[axis] = 1
+        while extents[1:] and extents[-1] == 1:
+            extents.pop()
+        launch = spelling.grid(program.name, ", ".join(map(str, extents)))
         help = f"write {ids[0]}, which counts in the whole launch, for {ids[1]}, which counts in a workgroup; or {launch}, where one is enough"
     elif same_groups and program.lanes > 1 and not names.intersection((*_OF_GRID, *_OF_LANES, *_LINEAR)):
         one = spelling.grid(program.name, "1")

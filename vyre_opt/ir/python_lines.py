@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 __all__ = [
     "bound",
+    "exchanged",
     "guard",
     "index_parts",
     "lanes_name",
@@ -95,6 +96,26 @@ def update(op: str, source: str, value: str) -> str:
     index = f"({index})" if isinstance(target.slice, ast.Tuple) else index
     text = ast.get_source_segment(source, others[0]) if len(others) == 1 else value
     return f"vyre.{op}({array}, {index}, {text})"
+
+
+def exchanged(source: str, buffer: str) -> str:
+    """`w[j:j + 32, k:k + 32].T` for the text `w[k:k + 32, j:j + 32]`, and `y[r, c]` for `y[c, r] = v`; "" for other text."""
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except (SyntaxError, ValueError):
+        return ""
+    access = next((node for node in nodes if _is_of(node, buffer)), None)
+    parts = index_parts(access.slice) if isinstance(access, ast.Subscript) else []
+    if (
+        access is None
+        or len(parts) < 2
+        or isinstance(parts[-1], ast.Slice) is not isinstance(parts[-2], ast.Slice)
+    ):
+        return ""
+    texts = [ast.get_source_segment(source, part) or "" for part in parts]
+    array = ast.get_source_segment(source, access.value)  # type: ignore[attr-defined]
+    written = f"{array}[{', '.join([*texts[:-2], texts[-1], texts[-2]])}]"
+    return f"{written}.T" if isinstance(parts[-1], ast.Slice) else written
 
 
 def tail(text: str, start: int, end: int, name: str, width: int) -> str:
@@ -277,6 +298,10 @@ def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], 
                 and (of := own.get(ast.unparse(each.left))) is not None
                 and _is_extent(each.comparators[0], of)
             ]
+            limits = {ast.unparse(each.left): ast.unparse(each.comparators[0]) for each in wrong}
+            if other := _transposed(parts, limits):
+                swapped = ", ".join(ast.unparse(part) for part in reversed(parts))
+                return f"{buffer} is to have the shape ({other}.shape[1], {other}.shape[0]) here: pass such an array, or write {buffer}[{swapped}]"
             if any(ast.unparse(each.left) == index for each in wrong):
                 was = next(
                     ast.unparse(each.comparators[0]) for each in wrong if ast.unparse(each.left) == index
@@ -286,6 +311,16 @@ def bound(text: str, start: int, end: int, buffer: str, lengths: Sequence[str], 
                 word = "while" if isinstance(node, ast.While) else "if"
                 return f"{index} is compared with {was}, and this goes along {length}: write {word} {ast.unparse(test)}:"
     return ""
+
+
+def _transposed(parts: Sequence[ast.expr], limits: Mapping[str, str]) -> str:
+    """The array whose extents limit two indices in the other order: x for `y[c, r]` behind `r < x.shape[0] and c < x.shape[1]`; "" for none."""
+    first, second = (limits.get(ast.unparse(part), "") for part in (*parts, *parts)[:2])
+    name = first.removesuffix(".shape[1]")
+    is_other = (
+        len(parts) == 2 and first.endswith(".shape[1]") and second in (f"{name}.shape[0]", f"len({name})")
+    )
+    return name if is_other else ""
 
 
 def _operand(text: str) -> str:

@@ -16,6 +16,8 @@ from typing import TypeGuard
 from ..ir.diagnostics import Diagnostic
 from ..ir.formats import sum_type
 from ..ir.program import Op, Value
+from ..ir.racing_stores import identity
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType, TypeNameError
 from .array_types import element_text
 from .bindings import Binding, BufferView, Static
@@ -438,6 +440,18 @@ def transposed(t: Expressions, node: ast.expr, value: Value) -> Value:
     return t.emitter.value("slice_transpose", (value,), result)
 
 
+def _are_columns_of_both(values: Sequence[Value]) -> bool:
+    """Whether the columns of two blocks begin at one index, and the rows of the second at another: `a[i : i + 8, k : k + 8] @ w[j : j + 8, k : k + 8]`."""
+    loads = [value.owner for value in values]
+    if not all(isinstance(load, Op) and load.name == "slice_load" for load in loads):
+        return False
+    starts = [load.indices[-2:] for load in loads]  # type: ignore[union-attr]
+    if any(len(each) != 2 for each in starts) or constant_value(starts[1][1]) is not None:
+        return False
+    (_, left), (row, column) = ([identity(index) for index in each] for each in starts)
+    return column == left != row
+
+
 def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Sequence[ast.expr]) -> Value:
     """`a @ b`: of f16 and bf16 in f32, of integers of 8 and 16 bits in 32."""
     values = [t.as_value(each, at) for each, at in zip((a, b), nodes, strict=True)]
@@ -460,8 +474,14 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
         of_left, of_right = map(t.source.text, nodes)
         help = f"give {of_right} the {left.extents[1]} rows that {of_left} has columns"
         if left.extents[1] == right.extents[1]:
-            help += f", or write {of_left} @ {of_right}.T"
+            help = f"write {of_left} @ {of_right}.T"
         raise Unsupported(node, f"@ takes M x K and K x N, not {left} and {right}", help)
+    if _are_columns_of_both(values):
+        of_left, of_right = map(t.source.text, nodes)
+        message = f"the columns of {of_right} go along those of {of_left}, and @ multiplies columns by rows: its rows go elsewhere"
+        t.emitter.warnings.append(
+            Diagnostic("warning", message, t.source.location(node), help=f"write {of_left} @ {of_right}.T")
+        )
     if left.element is not right.element:
         wide = left.element if (left.bits or 0) >= (right.bits or 0) else right.element
         narrow = nodes[0] if wide is right.element else nodes[1]
