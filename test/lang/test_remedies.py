@@ -176,6 +176,10 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "len = 4\ny[i] = f32(len(x))", "len", "give a value another name", "length = 4\ny[i] = f32(length)"),
     (LANES, "y[vyre.workgroup_id[0]] = 1.0", "vyre.workgroup_id[0]", "write vyre.workgroup_id(0)", "y[vyre.workgroup_id(0)] = 1.0"),
     (LANES, "y[i] = torch.relu(x[i])", "torch.relu", "write max(x[i], 0.0)", "y[i] = max(x[i], 0.0)"),
+    (LANES, "old = y[0]\nwhile old < x[i]:\n    seen = vyre.atomic_compare_exchange(y, 0, old, x[i])\n    if seen == old:\n        break\n    old = seen",
+     "vyre.atomic_compare_exchange(y, 0, old, x[i])", "write vyre.atomic_max(y, 0, x[i]) in the place of the loop", "vyre.atomic_max(y, 0, x[i])"),
+    (LANES, "old = y[0]\nfor k in range(9):\n    old = vyre.atomic_compare_exchange(y, 0, old, old + x[i])",
+     "vyre.atomic_compare_exchange(y, 0, old, old + x[i])", "write vyre.atomic_add(y, 0, x[i]) in the place of the loop", "vyre.atomic_add(y, 0, x[i])"),
     (LANES, "y[i] = float(x[i])", "float", "write f32(x[i])", "y[i] = f32(x[i])"),
     (PIPELINE, "t = np.zeros(len(x), np.float32)", "np.zeros(len(x), np.float32)", "write t = vyre.zeros(len(x), f32)",
      "t = vyre.zeros(len(x), f32)\ndouble[1](t, y)"),
@@ -388,6 +392,10 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("v = y[0]\nif v == float('nan'):\n    y[0] = 1.0", "[1]", "help: write v != v", "v = y[0]\nif v != v:\n    y[0] = 1.0"),
     ("i = vyre.global_id(0)\nif i < len(y):\n    y[i // 2] += f32(b[i])", "[16]", "help: write vyre.atomic_add(y, i // 2, f32(b[i]))",
      "i = vyre.global_id(0)\nif i < len(y):\n    vyre.atomic_add(y, i // 2, f32(b[i]))"),
+    ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
+     "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
+    ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",
+     "if vyre.local_id(0) == 0:\n    while vyre.atomic_exchange(c, 0, 1) == 1:\n        pass\n    y[0] = 1.0\n    c[0] = 0"),
     ("i = vyre.global_id(0)\nif i + 1 < len(y) and y[i] > 0.0:\n    y[i] = y[i + 1]", "[1]", "this may store to elements of y that other invocations read",
      "i = vyre.global_id(0)\nif i + 1 < len(y) and y[i] > 0.0:\n    vyre.atomic_add(c, i, u32(y[i + 1]))"),
     ("i = vyre.global_id(0)\nif y[i] > 0.0:\n    c[0] += 1", "[1]", "help: write vyre.atomic_add(c, 0, 1)", "i = vyre.global_id(0)\nif y[i] > 0.0:\n    vyre.atomic_add(c, 0, 1)"),
@@ -499,6 +507,10 @@ SILENT = [
         "i = vyre.global_id(0)\nv = y[i]\ny[i] = v - vyre.subgroup_shuffle(v, 0) + vyre.subgroup_shuffle(v, 1)",
         "[1]",
     ),
+    (
+        "i = vyre.global_id(0)\nat = u32(b[i])\nwhile True:\n    old = vyre.atomic_compare_exchange(c, at, 0, i)\n    if old == 0:\n        break\n    at += 1\nc[i + 8] = at",
+        "[1]",
+    ),  # each goes on to another place
     # conditions on elements, each of which lets one of those invocations pass that have elements in common
     ("i = vyre.global_id(0)\nif c[i] == 1:\n    y[i] = y[i + 1]", "[1]"),
     ("i = vyre.global_id(0)\nif vyre.atomic_exchange(c, i // 2, 1) == 0:\n    y[i // 2] += z[0, i]", "[1]"),

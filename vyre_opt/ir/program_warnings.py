@@ -28,6 +28,7 @@ from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from .racing_stores import plain_counts, racing_stores
 from .rewrite import constant, constant_value
 from .shapes import show_shape
+from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .types import with_article
 from .unordered_accesses import unordered_accesses
@@ -59,7 +60,14 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item, name) for name, op in reads.items() if name in fresh]
-        for rule in (racing_stores, plain_counts, unordered_accesses, subgroup_values, _too_much_memory):
+        for rule in (
+            racing_stores,
+            plain_counts,
+            unordered_accesses,
+            spin_locks,
+            subgroup_values,
+            _too_much_memory,
+        ):
             diagnostics += rule(item)
 
 

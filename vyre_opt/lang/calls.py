@@ -21,6 +21,7 @@ from .bindings import Binding, BufferView, LocalArray, Static, Unbound
 from .call_arguments import KEYWORDS, array_of, into, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
+from .exchange_loops import as_atomic
 from .fastmath import words_of
 from .foreign_words import dotted_name, foreign_help, type_meant
 from .inference import OpenType, flags_of, resolved
@@ -347,8 +348,14 @@ def _of_bits(
         f"vyre.bitcast({f'{dtype}({t.source.text(v)})' if isinstance(v, ast.Constant) else t.source.text(v)}, {word})"
         for v in values
     ]
-    call = f"{t.source.text(node.func)}({', '.join([name, t.source.text(at), *bits])})"
-    return f"declare it {name}: ReadWrite[{word}], pass {name}.view(np.{python_name(word)}), and write {call}"
+    place = [name, t.source.text(at)]
+    if (atomic := as_atomic(t.source, node, place, values)) is not None:
+        return f"write {atomic} in the place of the loop"
+    call = f"{t.source.text(node.func)}({', '.join([*place, *bits])})"
+    return (
+        f"declare it {name}: ReadWrite[{word}], pass {name}.view(np.{python_name(word)}), write vyre.bitcast({call}, {dtype}) here, "
+        f"and vyre.bitcast({name}[...], {dtype}) where it is read"
+    )
 
 
 def python_name(dtype: str) -> str:
