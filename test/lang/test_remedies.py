@@ -189,6 +189,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (PIPELINE, "double[1](x[0:64], y)", "x[0:64]", "pass x", "double[1](x, y)"),
     (PIPELINE, "scale[1](x, y, s)", "s", "scale takes an array for y; it is scale(x, s, y)", "scale[1](x, s, y)"),
     (PIPELINE, "scale[1](x, s * 2, y)", "s * 2", "compute it in scale", "scale[1](x, s, y)"),
+    (PIPELINE, "double[1](y, x)", "double[1](y, x)", "x and y are exchanged, y is what double writes: write double[1](x, y)", "double[1](x, y)"),
+    (PIPELINE, "scale[1](y, s, x)", "scale[1](y, s, x)", "write scale[1](x, s, y)", "scale[1](x, s, y)"),
     (PIPELINE, "print(y)", "print(y)", "after the call of the pipeline", "pass"),
     (PIPELINE, "return y", "return y", "leave it out", "pass"),
     (PIPELINE, "vyre.softmax(m, z)", "vyre.softmax", "write vyre.math.softmax(...)", "vyre.math.softmax(m, z)"),

@@ -28,7 +28,7 @@ class Spelling:
     a text with another step.  `widened`: what computes a text in a wider type, of the text, that type, its own, and the name of a number in it.  `lanes`: so many invocations of a workgroup, in a program's head.
     `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type, the number of its dimensions, the text of a store, or "" for a load,
     and whether that is done in rounds.  `tail`: what goes over the elements behind the last whole vector, of the source, the place of an access in it, the array, and
-    the width.  `exchanged`: the element or the block of an array with its last two indices exchanged, of the text of an access and the array, "" where it does not say it.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
+    the width.  `swapped`: a launch of a text with two arguments exchanged, "" where it does not say them.  `exchanged`: the element or the block of an array with its last two indices exchanged, of the text of an access and the array, "" where it does not say it.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
     that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
     access in it, the buffer, its extents and the dimension."""
 
@@ -63,6 +63,7 @@ class Spelling:
     pairs: Callable[[str], str]
     tail: Callable[[str, int, int, str, int], str]
     exchanged: Callable[[str, str], str]
+    swapped: Callable[[str, Sequence[str]], str]
     part: Callable[[str, int], str]
     longer: Callable[[str, str, int], str]
     bound: Callable[[str, int, int, str, Sequence[str], int], str]
@@ -122,6 +123,7 @@ VYRE = Spelling(
         f"make @{name} a multiple of {width} long, or go over the others one by one"
     ),
     exchanged=lambda source, name: "",
+    swapped=lambda source, names: "",
     part=lambda name, count: f"make @{name} {count} long",
     longer=lambda name, dtype, count: (
         f"declare more elements, at least buffer @{name} : {dtype}[{count}] workgroup"
@@ -196,6 +198,7 @@ PYTHON = Spelling(
     pairs=lambda name: f"{name} = 2 * vyre.global_id(0)",
     tail=python_lines.tail,
     exchanged=python_lines.exchanged,
+    swapped=python_lines.swapped,
     part=lambda name, count: f"pass {name}[:{count}]",
     longer=lambda name, dtype, count: (
         f"write {name} = vyre.shared({dtype}, {count}), of as many elements at least"

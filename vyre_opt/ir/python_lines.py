@@ -15,6 +15,7 @@ __all__ = [
     "lengthened",
     "loop_as_id",
     "stored_apart",
+    "swapped",
     "tail",
     "target_text",
     "update",
@@ -116,6 +117,14 @@ def exchanged(source: str, buffer: str) -> str:
     array = ast.get_source_segment(source, access.value)  # type: ignore[attr-defined]
     written = f"{array}[{', '.join([*texts[:-2], texts[-1], texts[-2]])}]"
     return f"{written}.T" if isinstance(parts[-1], ast.Slice) else written
+
+
+def swapped(source: str, names: Sequence[str]) -> str:
+    """`kernel[4](x, y)` for the launch `kernel[4](y, x)`; "" for other text."""
+    head, bracket, arguments = source.rpartition("](")
+    other = dict(zip(names, reversed(names), strict=True))
+    pattern = rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\s*=|\w)"
+    return bracket and head + bracket + re.sub(pattern, lambda name: other[name[1]], arguments)
 
 
 def tail(text: str, start: int, end: int, name: str, width: int) -> str:

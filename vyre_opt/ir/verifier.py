@@ -43,7 +43,7 @@ from collections.abc import Container, Mapping, Sequence
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .call_graph import check_calls
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at, written_name
 from .fixes import (
     next_binding,
     with_access,
@@ -516,7 +516,7 @@ class _ModuleChecker:
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             where = stage.loc.find(f"@{name}") if stage.loc else None
-            self.argument(pipeline.buffers[name], formal, program, where, pipeline)
+            self.argument(pipeline.buffers[name], formal, program, where, pipeline, stage)
         formals = [(f"@{b.name}", b.access) for b in bound]
         check_aliasing(f"@{program.name}", names, formals, stage.loc, self.diagnostics)
 
@@ -612,7 +612,13 @@ class _ModuleChecker:
             error.note("fixed here", program.loc)
 
     def argument(
-        self, actual: Buffer, formal: Buffer, program: Program, loc: Location | None, pipeline: Pipeline
+        self,
+        actual: Buffer,
+        formal: Buffer,
+        program: Program,
+        loc: Location | None,
+        pipeline: Pipeline,
+        stage: Launch,
     ) -> None:
         problem = help = None
         if self.holes.is_invalid(actual):
@@ -633,9 +639,30 @@ class _ModuleChecker:
                 if b.access is not AccessMode.READ and b.dtype is formal.dtype
             ]
             help = f"pass a buffer that may be written{', such as ' * bool(others)}{' or '.join(others[:3])}"
+            help = _exchanged(stage, formal, program, pipeline) or help
         if problem:
             error = self.error(f"@{actual.name} {problem}", loc, help)
             error.note(f"@{formal.name} is declared here", formal.loc)
+
+
+def _exchanged(stage: Launch, formal: Buffer, program: Program, pipeline: Pipeline) -> str | None:
+    """Remedy for a launch that has a result and what it is computed from in each other's places; None for another."""
+    bound = program.bound_buffers
+    actuals = [pipeline.buffers[name] for name in stage.buffers]
+    at = bound.index(formal)
+    for number, (other, taken) in enumerate(zip(actuals, bound, strict=True)):
+        fits = _is_taken(other.dtype, formal.dtype) and _is_taken(actuals[at].dtype, taken.dtype)
+        is_same_rank = not shapes_differ(other, formal) and not shapes_differ(actuals[at], taken)
+        if fits and is_same_rank and taken.access is AccessMode.READ is not other.access:
+            names = [*stage.buffers]
+            names[at], names[number] = names[number], names[at]
+            pair = [written_name(each.name, each.loc) for each in (actuals[at], other)]
+            text = "" if stage.loc is None else stage.loc.source.text[stage.loc.start : stage.loc.end]
+            spelling = spelling_at(stage.loc)
+            written = spelling.swapped(text, pair) or f"({', '.join('@' + name for name in names)})"
+            shown = " and ".join(map(spelling.buffer, pair))
+            return f"{shown} are exchanged, {spelling.buffer(formal.name)} is what {program.name} writes: write {written}"
+    return None
 
 
 def _free_binding(program: Program, buffer: Buffer) -> str:
