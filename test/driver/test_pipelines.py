@@ -582,7 +582,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "pass (@x, @y)",
     ),
     "another type": ("launch @double grid(1) (@x, @f)", "@f holds f32, @y is u32", ""),
-    "a read buffer written": ("launch @double grid(1) (@y, @x)", "@x is read-only, @y is write", "write (@x, @y)"),
+    "a read buffer written": (
+        "launch @double grid(1) (@y, @x)",
+        "@x is read-only, @y is write",
+        "write (@x, @y)",
+    ),
     "read while written": (
         "launch @double grid(1) (@y, @y)",
         "@double would read @y while it writes it, as its @x and its @y",

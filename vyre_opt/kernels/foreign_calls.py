@@ -27,6 +27,12 @@ _WORDS: dict[str, tuple[tuple[str, ...], str]] = {
     "target targets y_true": (("cross_entropy",), "it is labels here"),
     "reduction": (("cross_entropy",), "write kernels.cross_entropy(x, labels).mean()"),
     "ignore_index": (("cross_entropy",), "leave it out, and leave out such rows: rows = labels >= 0, kernels.cross_entropy(x[rows], labels[rows])"),
+    "attn_mask mask attn_bias bias_mask attention_mask": (("attention",), "the one mask that it has is causal=True, of query i and keys 0 to i; for another of bools write "
+        "kernels.softmax(np.where({word}, q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5, -np.inf)) @ v"),
+    "is_causal": (("attention",), "it is causal here"),
+    "sm_scale softmax_scale": (("attention",), "it is scale here"),
+    "dropout_p dropout": (("attention",), "leave it out: it drops nothing"),
+    "enable_gqa": (("attention",), "pass as many heads of k and v as of q, np.repeat(k, q.shape[1] // k.shape[1], axis=1)"),
     "url_safe urlsafe altchars": (("base64_decode",), "write kernels.base64_decode(text.replace('-', '+').replace('_', '/'))"),
     "stream device": (("",), 'it runs where its arrays are: leave it out, or write dispatcher="cuda"'),
     "target backend": (("",), 'write dispatcher="cpu", "cuda" or "ref"'),
@@ -45,7 +51,7 @@ _LACKS = {
 def _instead(name: str, word: str) -> str | None:
     rows = [row for words, row in _WORDS.items() if word in words.split()]
     texts = [text for names, text in rows if name in names] + [text for names, text in rows if names == ("",)]
-    return texts[0].format(name=name) if texts else None
+    return texts[0].format(name=name, word=word) if texts else None
 
 
 def helps(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
