@@ -394,6 +394,8 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("v = y[0]\nif v == float('nan'):\n    y[0] = 1.0", "[1]", "help: write v != v", "v = y[0]\nif v != v:\n    y[0] = 1.0"),
     ("i = vyre.global_id(0)\nif i < len(y):\n    y[i // 2] += f32(b[i])", "[16]", "help: write vyre.atomic_add(y, i // 2, f32(b[i]))",
      "i = vyre.global_id(0)\nif i < len(y):\n    vyre.atomic_add(y, i // 2, f32(b[i]))"),
+    ("s = vyre.workgroup_reduce(y[vyre.global_id(0)])\nvyre.atomic_add(y, 9, s)", "[1]", "write if vyre.local_id(0) == 0: vyre.atomic_add(y, 9, s)",
+     "s = vyre.workgroup_reduce(y[vyre.global_id(0)])\nif vyre.local_id(0) == 0: vyre.atomic_add(y, 9, s)"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",

@@ -1,7 +1,10 @@
-"""Values of a subgroup that are taken for those of more invocations.
+"""Values of a subgroup or a workgroup that are taken for those of more invocations, or of one.
 
 %t = subgroup_reduce<add> %v            32 invocations together, and the workgroup has 256
 if %first { store %t, @out[%w] }        one of them stores, so the other sums are lost
+
+%t = workgroup_reduce<add> %v           the sum of all, which each of them has
+atomic_add @out[%w], %t                 all of them add it
 
 %s = subgroup_shuffle<idx> %v, 16       lane 16 of the subgroup: a tree of sums goes down by 16, 8, 4, 2, 1 lanes
 %v1 = add %v, %s
@@ -14,8 +17,9 @@ from collections.abc import Iterator
 
 from .diagnostics import Diagnostic, Location, spelling_at
 from .ops import SUBGROUP_SIZE
-from .program import Op, Program, Value
+from .program import Block, Op, Program, Value
 from .rewrite import constant_value
+from .uniformity import Level, Uniformity
 
 __all__ = ["subgroup_values"]
 
@@ -28,6 +32,10 @@ def subgroup_values(program: Program) -> Iterator[Diagnostic]:
     ops = [*program.walk()]
     if any(op.name == "subgroup_reduce" for op in ops) and program.lanes > SUBGROUP_SIZE:
         yield from _partial_sums(program, ops)
+    if any(op.name == "workgroup_reduce" for op in ops) and program.lanes > 1:
+        yield from _repeated_sums(program)
+    if any(op.name == "subgroup_scan" for op in ops) and program.lanes > SUBGROUP_SIZE:
+        yield from _partial_scans(program, ops)
     if any(op.name == "subgroup_shuffle" and op.attrs["mode"] == "idx" for op in ops):
         yield from _trees(ops)
 
@@ -44,7 +52,7 @@ def _partial_sums(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
     for op in ops:
         stores = users.get(op.result, []) if op.name == "subgroup_reduce" else []
         if not stores or not all(
-            store.name == "store"
+            store.name in ("store", "atomic_add")
             and store in of_first
             and not program.buffers[store.attrs["buffer"]].is_on_chip
             for store in stores
@@ -58,6 +66,68 @@ def _partial_sums(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
             help = f"write {text.replace('subgroup_reduce', 'workgroup_reduce', 1)}"
             warning = Diagnostic("warning", message, op.loc, help=help)
             yield warning.note("one invocation of a workgroup stores it here", stores[0].loc)
+
+
+def _repeated_sums(program: Program) -> Iterator[Diagnostic]:
+    """The warnings of sums of a workgroup that all of its invocations add to one element."""
+    uniformity = Uniformity(program)
+    for op in _of_all(program.body, uniformity):
+        total = op.operands[-1].owner
+        is_sum = isinstance(total, Op) and total.name == "workgroup_reduce"
+        if (
+            op.name != "atomic_add"
+            or not is_sum
+            or any(uniformity.level(i) > Level.WORKGROUP for i in op.indices)
+        ):
+            continue
+        spelling, text = spelling_at(op.loc), _text(op.loc)
+        first = spelling.id("local_id", 0)
+        message = f"all {program.lanes} invocations of a workgroup add its sum here, each once: it counts {program.lanes} times"
+        is_python = spelling.name == "PYTHON"
+        help = (
+            f"write if {first} == 0: {text}"
+            if is_python
+            else f"put it behind an eq of {first} and 0, in an if"
+        )
+        yield Diagnostic("warning", message, op.loc, help=help)
+
+
+def _of_all(block: Block, uniformity: Uniformity) -> Iterator[Op]:
+    """The atomics that all invocations of a workgroup come to."""
+    for op in block.ops:
+        if op.definition.format == "atomic":
+            yield op
+        elif op.name == "if" and uniformity.level(op.operands[0]) <= Level.WORKGROUP:
+            for region in op.regions:
+                yield from _of_all(region, uniformity)
+        elif op.name == "for" and all(
+            uniformity.level(value) <= Level.WORKGROUP for value in op.operands[:3]
+        ):
+            yield from _of_all(op.regions[0], uniformity)
+
+
+def _partial_scans(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
+    """The warning of a scan of a subgroup that is all that a larger workgroup stores."""
+    asked = {op.name for op in ops}
+    whole = {
+        "subgroup_id",
+        "lane_id",
+        "local_id",
+        "workgroup_id",
+        "subgroup_reduce",
+        "subgroup_shuffle",
+        "barrier",
+        "workgroup_reduce",
+    }
+    if asked & whole or any(b.is_on_chip for b in program.buffers.values()):
+        return
+    for op in ops:
+        stored = next((each for each in ops if each.name == "store" and each.operands[0] is op.result), None)
+        if op.name == "subgroup_scan" and stored is not None:
+            message = f"this goes over the {SUBGROUP_SIZE} invocations of a subgroup, and begins anew in the next one: a workgroup has {program.lanes}"
+            help = f"write {_text(op.loc).replace('subgroup_scan', 'workgroup_scan', 1)}"
+            yield Diagnostic("warning", message, op.loc, help=help).note("it is stored here", stored.loc)
+            return
 
 
 def _is_first(condition: Value) -> bool:
