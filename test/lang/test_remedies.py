@@ -288,30 +288,30 @@ LITERAL: list[tuple[str, str, str]] = [
     (GROUPS, "v[:-1] = x[1:]", "for k in range(len(v) - 1): v[k] = x[1 + k]"),
     (GROUPS, "n2 = triton.next_power_of_2(m.shape[1])\ny[r, :] = row * f32(n2)", "n2 = m.shape[1]\ny[r, :] = row * f32(n2)"),
     (GROUPS, "v[r] = np.dot(row, x[:])", "v[r] = vyre.sum(row * x[:])"),
-    (GROUPS, "y[r : r + 2, 0:2] = tl.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
-    (GROUPS, "y[r : r + 2, 0:2] = vyre.dot(block, block.T)", "y[r : r + 2, 0:2] = block @ block.T"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:2] = tl.dot(block, block.T)", "y[r * 2 : r * 2 + 2, 0:2] = block @ block.T"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:2] = vyre.dot(block, block.T)", "y[r * 2 : r * 2 + 2, 0:2] = block @ block.T"),
     (GROUPS, "v[r] = np.mean(row)", "v[r] = vyre.sum(row) / f32(len(row))"),
     (GROUPS, "v[r] = tl.sum(row, axis=0)", "v[r] = vyre.sum(row)"),
-    (GROUPS, "y[r : r + 2, 0:4] = block - vyre.sum(block, axis=1)", "y[r : r + 2, 0:4] = block - vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:4] = block - vyre.sum(block, axis=1)", "y[r * 2 : r * 2 + 2, 0:4] = block - vyre.sum(block, axis=1, keepdims=True)"),
     (GROUPS, "v[r * 64 : r * 64 + 64] = tl.load(x + r * 64 + vyre.arange(64), mask=r < 9, other=-1.0)", "v[r * 64 : r * 64 + 64] = x.filled(-1.0)[r * 64 : r * 64 + 64]"),
     (GROUPS, "v[r] = vyre.load(x + r)", "v[r] = x[r]"),
     (GROUPS, "tl.store(v + r * 64 + vyre.arange(64), 1.0, mask=r < 9)", "v[r * 64 : r * 64 + 64] = 1.0"),
     (GROUPS, "v[0:64] = tl.load(x + (vyre.arange(64) ^ 1), mask=vyre.arange(64) < 9)",
      "v[0:64] = vyre.where(vyre.arange(64) < 9, x[vyre.where(vyre.arange(64) < 9, vyre.arange(64) ^ 1, 0)], 0)"),
-    (GROUPS, "v[r : r + 2] = np.max(block, 1)", "v[r : r + 2] = vyre.max(block, axis=1)"),
-    (GROUPS, "v[r : r + 2] = block.max(1)", "v[r : r + 2] = vyre.max(block, axis=1)"),
-    (GROUPS, "v[r : r + 2] = block.sum(axis=1)", "v[r : r + 2] = vyre.sum(block, axis=1)"),
-    (GROUPS, "v[r : r + 2] = torch.mean(block, dim=-1)", "v[r : r + 2] = vyre.sum(block, axis=-1) / f32(block.shape[1])"),
+    (GROUPS, "v[r * 2 : r * 2 + 2] = np.max(block, 1)", "v[r * 2 : r * 2 + 2] = vyre.max(block, axis=1)"),
+    (GROUPS, "v[r * 2 : r * 2 + 2] = block.max(1)", "v[r * 2 : r * 2 + 2] = vyre.max(block, axis=1)"),
+    (GROUPS, "v[r * 2 : r * 2 + 2] = block.sum(axis=1)", "v[r * 2 : r * 2 + 2] = vyre.sum(block, axis=1)"),
+    (GROUPS, "v[r * 2 : r * 2 + 2] = torch.mean(block, dim=-1)", "v[r * 2 : r * 2 + 2] = vyre.sum(block, axis=-1) / f32(block.shape[1])"),
     (GROUPS, "v[r] = np.mean(block)", "v[r] = vyre.sum(block) / f32(block.shape[0] * block.shape[1])"),
-    (GROUPS, "v[r : r + 2] = np.linalg.norm(block - 1.0, axis=1)", "v[r : r + 2] = vyre.sqrt(vyre.sum((block - 1.0) * (block - 1.0), axis=1))"),
-    (GROUPS, "y[r : r + 2, 0:4] = torch.softmax(block, dim=1)",
-     "y[r : r + 2, 0:4] = vyre.exp(block - vyre.max(block, axis=1, keepdims=True)) / vyre.sum(vyre.exp(block - vyre.max(block, axis=1, keepdims=True)), axis=1, keepdims=True)"),
-    (GROUPS, "y[r : r + 2, 0:4] = np.cumsum(block, axis=1)", "y[r : r + 2, 0:4] = vyre.cumsum(block, axis=1)"),
+    (GROUPS, "v[r * 2 : r * 2 + 2] = np.linalg.norm(block - 1.0, axis=1)", "v[r * 2 : r * 2 + 2] = vyre.sqrt(vyre.sum((block - 1.0) * (block - 1.0), axis=1))"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:4] = torch.softmax(block, dim=1)",
+     "y[r * 2 : r * 2 + 2, 0:4] = vyre.exp(block - vyre.max(block, axis=1, keepdims=True)) / vyre.sum(vyre.exp(block - vyre.max(block, axis=1, keepdims=True)), axis=1, keepdims=True)"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:4] = np.cumsum(block, axis=1)", "y[r * 2 : r * 2 + 2, 0:4] = vyre.cumsum(block, axis=1)"),
     (GROUPS, "v[r] = row.max()", "v[r] = vyre.max(row)"),
     (GROUPS, "v[r] = vyre.max(row, 0)", "v[r] = vyre.max(row, axis=0)"),
     (GROUPS, "y[r, :] = row - vyre.max(row, 0, keepdims=True)", "y[r, :] = row - vyre.max(row, axis=0, keepdims=True)"),
     (GROUPS, "v[r] = vyre.sum(row, dim=0)", "v[r] = vyre.sum(row, axis=0)"),
-    (GROUPS, "y[r : r + 2, 0:1] = vyre.sum(block, dim=1, keepdim=True)", "y[r : r + 2, 0:1] = vyre.sum(block, axis=1, keepdims=True)"),
+    (GROUPS, "y[r * 2 : r * 2 + 2, 0:1] = vyre.sum(block, dim=1, keepdim=True)", "y[r * 2 : r * 2 + 2, 0:1] = vyre.sum(block, axis=1, keepdims=True)"),
     (GROUPS, "y[r, :] = vyre.cumsum(row, keepdims=True)", "y[r, :] = vyre.cumsum(row)"),
     (GROUPS, "v[r] = f32(vyre.sum(row, dtype=np.float64))", "v[r] = f32(vyre.sum(f64(row)))"),
 ]  # fmt: skip
@@ -396,6 +396,10 @@ WARNED: list[tuple[str, str, str, str]] = [
      "i = vyre.global_id(0)\nif i < len(y):\n    vyre.atomic_add(y, i // 2, f32(b[i]))"),
     ("s = vyre.workgroup_reduce(y[vyre.global_id(0)])\nvyre.atomic_add(y, 9, s)", "[1]", "write if vyre.local_id(0) == 0: vyre.atomic_add(y, 9, s)",
      "s = vyre.workgroup_reduce(y[vyre.global_id(0)])\nif vyre.local_id(0) == 0: vyre.atomic_add(y, 9, s)"),
+    ("s = 0.0\nfor k in range(vyre.local_id(0), 8, 4):\n    s += f32(b[k])\ny[0] = s", "[1]", "write y[0] = vyre.workgroup_reduce(s), since each invocation has a part of it",
+     "s = 0.0\nfor k in range(vyre.local_id(0), 8, 4):\n    s += f32(b[k])\ny[0] = vyre.workgroup_reduce(s)"),
+    ("for k in range(vyre.global_id(0), len(y), vyre.num_workgroups(0)):\n    y[k] = z[0, k % 8]", "[2]", "write for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):",
+     "for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):\n    y[k] = z[0, k % 8]"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",
@@ -708,6 +712,23 @@ def test_elements_behind_the_last_whole_vector_are_told(tmp_path: Path) -> None:
             assert lines in TAILS[-1][0]
             assert help in TAILS[-1][0]
     assert (y == 2 * x).all()
+
+
+def test_blocks_that_begin_at_the_number_of_their_workgroup_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32], y: Write[f32]):\n    i = vyre.workgroup_id(0)\n"
+    for number, (lines, words) in enumerate(
+        [
+            ("y[i : i + 64] = x[i : i + 64] * 2.0", "write vyre.workgroup_id(0) * 64 for its first element"),
+            ("i = vyre.workgroup_id(0) * 64\ny[i : i + 64] = x[i : i + 64] * 2.0", ""),
+            ("y[i] = vyre.sum(x[i : i + 64])", ""),
+        ]
+    ):
+        kernel = module_of(tmp_path, head, lines, f"blocks_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel.text()
+            kernel._warn(4, (np.ones(256, np.float32), np.ones(256 if number < 2 else 4, np.float32)), {})
+        assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
 
 EXCHANGED = [

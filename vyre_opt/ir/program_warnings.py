@@ -25,7 +25,7 @@ from .folding import fold
 from .loops import bounds
 from .ops import AXES
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
-from .racing_stores import plain_counts, racing_stores
+from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .rewrite import constant, constant_value
 from .shapes import show_shape
 from .spin_locks import spin_locks
@@ -63,6 +63,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         for rule in (
             racing_stores,
             plain_counts,
+            overlapping_blocks,
             unordered_accesses,
             spin_locks,
             subgroup_values,

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from .diagnostics import Diagnostic, Location, spelling_at
 from .grids import Extent
 from .literals import show
+from .loops import bounds
+from .ops import AXES
 from .program import Block, Op, Program, Value
 from .rewrite import constant_value
 from .uniformity import Level, Uniformity
@@ -124,6 +126,26 @@ def racing_stores(program: Program) -> Iterator[Diagnostic]:
             yield _warning(program, op, origins, "several invocations may")
         if origins.races(op, uniformity, Level.WORKGROUP):
             yield _warning(program, op, origins, f"all {program.lanes} invocations of a workgroup")
+
+
+def overlapping_blocks(program: Program) -> Iterator[Diagnostic]:
+    """The warnings of blocks that begin at the number of their workgroup, one element after another: `y[w : w + 64] = ...`."""
+    for op in program.walk():
+        extents = op.operands[0].type.extents if op.name == "slice_store" else ()
+        for index, extent in zip(op.indices[-len(extents) :] if extents else (), extents, strict=False):
+            owner = index.owner
+            if isinstance(owner, Op) and owner.name == "workgroup_id" and extent is not None and extent > 1:
+                spelling = spelling_at(op.loc)
+                id = spelling.id("workgroup_id", AXES.index(owner.attrs["axis"]))
+                message = f"each workgroup stores {extent} elements from that of its number on, and its neighbours store most of them, too"
+                is_python = spelling.name == "PYTHON"
+                help = (
+                    f"write {id} * {extent} for its first element"
+                    if is_python
+                    else f"begin at mul {id}, {extent}"
+                )
+                yield Diagnostic("warning", message, op.loc, help=help)
+                return
 
 
 def plain_counts(program: Program) -> Iterator[Diagnostic]:
@@ -279,6 +301,18 @@ def indices_shown(op: Op) -> list[str]:
     return [*map(shown, op.indices)]
 
 
+def _partial_of(value: Value) -> str | None:
+    """What combines the rounds of a loop that gives a value, where each invocation of a workgroup has rounds of its own; None for another value."""
+    loop = value.owner
+    if not isinstance(loop, Op) or loop.name != "for":
+        return None
+    first, end = bounds(loop)[0], loop.regions[0].terminator
+    is_own = isinstance(first, Value) and isinstance(first.owner, Op) and first.owner.name == "local_id"
+    round_ = end.operands[loop.results.index(value)].owner if end is not None else None
+    is_one = is_own and isinstance(round_, Op) and round_.name in ("add", "mul", "min", "max")
+    return round_.name if is_one else None  # type: ignore[union-attr]
+
+
 def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnostic:
     spelling = spelling_at(op.loc)
     buffer, indices = program.buffers[op.attrs["buffer"]], indices_shown(op)
@@ -291,6 +325,11 @@ def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnosti
     own = spelling.element(buffer.name, [f"%{named}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
     if update is not None and atomic is not None:
         help = f"write {spelling.update(atomic, buffer.name, indices, written(update[1], op), buffer.dtype, source)}"
+    elif (
+        (combine := _partial_of(op.operands[0])) is not None and spelling.name == "PYTHON" and " = " in source
+    ):
+        word = "" if combine == "add" else f', "{combine}"'
+        help = f"write {element} = vyre.workgroup_reduce({source.partition(' = ')[2]}{word}), since each invocation has a part of it"
     elif buffer.dimensions > 1 or (named is None and spelling.name != "PYTHON"):
         help = f"store to an element of each one's own, or add to one by an atomic, {spelling.atomic}"
     else:

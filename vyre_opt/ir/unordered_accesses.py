@@ -737,7 +737,7 @@ class _Accesses(Run):
             self.warnings[name] = _between_groups(self.program, buffer, later, earlier, groups)
             return
         is_narrow = self.has_narrow and earlier.behind[2] != later.behind[2]
-        self.warnings[name] = _unordered(buffer, last, first, is_narrow)
+        self.warnings[name] = _unordered(self.program, last, first, is_narrow)
         if buffer.is_on_chip:
             self.mended.add(later.op)
             self.behind = (self.behind[0], self.behind[1] + 1, *self.behind[2:])
@@ -775,10 +775,11 @@ def _text(op: Op) -> str:
     return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
 
 
-def _unordered(buffer: Buffer, last: Touch, first: Touch, is_narrow: bool) -> Diagnostic:
+def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> Diagnostic:
     """Warning of two accesses, of which one at least stores.  `is_narrow`: a barrier of a subgroup stands between them."""
     (later_lane, later), (earlier_lane, earlier) = last, first
     op, spelling = later.op, spelling_at(later.op.loc)
+    buffer = program.buffers[op.attrs["buffer"]]
     name = spelling.buffer(buffer.name)
     is_load, was_load = op.name == "load", earlier.op.name == "load"
     element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
@@ -797,7 +798,7 @@ def _unordered(buffer: Buffer, last: Touch, first: Touch, is_narrow: bool) -> Di
         pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
     if not is_load and not was_load:
-        help = _apart(buffer, op)
+        help = _stepped(program, later) or _apart(buffer, op)
     elif buffer.is_on_chip and is_narrow:
         help = f"a barrier of a subgroup orders {SUBGROUP_SIZE} invocations: write {spelling.barrier('workgroup')} in its place"
     elif buffer.is_on_chip:
@@ -858,14 +859,9 @@ def _between_groups(
         pair = " and ".join(map(str, sorted(groups)))
         element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
         message = f"workgroups {pair} of this launch, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
-    strided = next(
-        (step for each in later.around if (step := _group_stride(program, each.op)) is not None), None
-    )
-    if strided is not None:
-        axis, loop = strided
-        size = spelling.id("global_size", axis)
-        written = spelling.stepped(_text(loop), size) or f"step by {size}"
-        help = f"each workgroup goes over the elements of others: {written}"
+    stepped = _stepped(program, later)
+    if stepped:
+        help = f"each workgroup goes over the elements of others: {stepped}"
     elif earlier.behind[1] != later.behind[1] and (op.name == "load" or was_load):
         reader = spelling.apart(buffer.name, str(buffer.dtype), buffer.dimensions, "", False)
         help = f"a barrier of a workgroup orders no others: write {spelling.barrier('grid')} in its place, or {reader}"
@@ -879,8 +875,18 @@ def _between_groups(
     return _with_condition(warning, may)
 
 
+def _stepped(program: Program, access: _Access) -> str:
+    """Remedy for a loop around an access that goes on by too small a step; "" for none."""
+    for each in access.around:
+        if (strided := _group_stride(program, each.op)) is not None:
+            axis, loop = strided
+            size = spelling_at(access.op.loc).id("global_size", axis)
+            return spelling_at(access.op.loc).stepped(_text(loop), size) or f"step by {size}"
+    return ""
+
+
 def _group_stride(program: Program, loop: Op) -> tuple[int, Op] | None:
-    """The axis of a loop that begins at the number of an invocation and goes on by the size of a workgroup."""
+    """The axis of a loop that begins at the number of an invocation and goes on by the size of a workgroup, or by the number of workgroups."""
     if loop.name != "for":
         return None
     lower, _, step = bounds(loop)
@@ -889,7 +895,8 @@ def _group_stride(program: Program, loop: Op) -> tuple[int, Op] | None:
         return None
     axis = AXES.index(first.attrs["axis"])
     by = step if isinstance(step, int) else constant_value(step)
-    of_size = isinstance(step, Value) and isinstance(step.owner, Op) and step.owner.name == "workgroup_size"
+    sizes = ("workgroup_size", "num_workgroups")
+    of_size = isinstance(step, Value) and isinstance(step.owner, Op) and step.owner.name in sizes
     return (axis, loop) if of_size or by == program.workgroup[axis] else None
 
 

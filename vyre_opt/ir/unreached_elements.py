@@ -152,6 +152,8 @@ class _Beyond(Run):
             return None
         last_axis = dimension - len(shape) + len(moved.extents)
         stored = moved.extents[last_axis] if moved.is_slice and last_axis >= 0 else width * self.lanes
+        if stored is not None and each < stored:  # blocks overlap, which is told of the text
+            return None
         return _Reach(op, dimension, self.axis, each, next[dimension], extent, far is None, each == stored)
 
 
