@@ -731,6 +731,31 @@ def test_blocks_that_begin_at_the_number_of_their_workgroup_are_told(tmp_path: P
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
 
+PADDED = [
+    # what is stored for a row of 50 elements, words of the warning, and the same with the remedy
+    ("vyre.max(x.filled(0)[r, 0:64])", "write x.filled(-math.inf)[r, 0:64]", "vyre.max(x.filled(-math.inf)[r, 0:64])"),
+    ("vyre.min(x.filled(0)[r, 0:64] * 2.0)", "write x.filled(math.inf)[r, 0:64]", "vyre.min(x.filled(math.inf)[r, 0:64] * 2.0)"),
+    ("vyre.sum(vyre.exp(x.filled(0)[r, 0:64]))", "the zeros behind them count in this sum of exponentials", "vyre.sum(vyre.exp(x.filled(-math.inf)[r, 0:64]))"),
+    ("vyre.sum(x.filled(0)[r, 0:64]) / 64.0", "divide by f32(x.shape[1])", "vyre.sum(x.filled(0)[r, 0:64]) / f32(x.shape[1])"),
+    ("vyre.max(vyre.abs(x.filled(0)[r, 0:64]))", "", ""),
+    ("vyre.max(x.filled(0)[r, 0:50]) + vyre.sum(x.filled(0)[r, 0:64])", "", ""),
+    ("vyre.max(vyre.where(vyre.arange(64) < x.shape[1], x.filled(0)[r, 0:64], -1.0))", "", ""),
+    ("vyre.max(x.filled(0)[r, r : r + 3])", "", ""),
+]  # fmt: skip
+
+
+def test_zeros_beyond_an_edge_that_count_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], y: Write[f32]):\n    r = vyre.workgroup_id(0)\n"
+    x = -np.ones((2, 50), np.float32)
+    for number, (value, words, right) in enumerate(PADDED):
+        for text, expected in ((value, words), (right or value, "")):
+            kernel = module_of(tmp_path, head, f"y[r] = {text}", f"padded_{number}_{text == value}").kernel
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                kernel._warn(2, (x, np.zeros(2, np.float32)), {})
+            assert [expected in str(each.message) for each in given] == [True] * bool(expected), text
+
+
 EXCHANGED = [
     # lines, shapes of x, w and y, and words of the warning
     ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < x.shape[0] and c < x.shape[1]:\n    y[c, r] = x[r, c]", ((8, 4), (1, 1), (8, 4)),

@@ -10,6 +10,7 @@ from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .exchanged_indices import exchanged_indices
 from .grids import Extent, fold, length_key, params_of
 from .ignored_axes import ignored_axes
+from .padded_reductions import padded_reductions
 from .pipeline import Launch, Pipeline
 from .program import AccessMode, Module, Program
 from .unordered_accesses import unordered_launches
@@ -40,6 +41,7 @@ def launch_warnings(
         yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
     yield from wrapped_products(program, grid, shapes, params, at.loc, seen)
     yield from exchanged_indices(program, shapes, at.loc)
+    yield from padded_reductions(program, shapes, at.loc)
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
     yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
@@ -85,6 +87,7 @@ def pipeline_warnings(
             yield from unordered_launches(program, grid, own, numbers, contents, stage.loc, told)
         yield from wrapped_products(program, grid, own, numbers, stage.loc, told)
         yield from exchanged_indices(program, own, stage.loc)
+        yield from padded_reductions(program, own, stage.loc)
         if not any(any(params_of(extent)) for extent in stage.grid):
             is_python = spelling_at(stage.loc).name == "PYTHON"
             names = {
