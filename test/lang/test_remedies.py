@@ -400,6 +400,9 @@ WARNED: list[tuple[str, str, str, str]] = [
      "s = 0.0\nfor k in range(vyre.local_id(0), 8, 4):\n    s += f32(b[k])\ny[0] = vyre.workgroup_reduce(s)"),
     ("for k in range(vyre.global_id(0), len(y), vyre.num_workgroups(0)):\n    y[k] = z[0, k % 8]", "[2]", "write for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):",
      "for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):\n    y[k] = z[0, k % 8]"),
+    ("i, r = vyre.global_id(0), c[0]\nfor k in range(i - r, i + r + 1):\n    if k < len(y):\n        vyre.atomic_add(y, k, 1.0)", "[1]", "begin at vyre.max(i, r) - r, which is at least 0",
+     "i, r = vyre.global_id(0), c[0]\nfor k in range(vyre.max(i, r) - r, i + r + 1):\n    if k < len(y):\n        vyre.atomic_add(y, k, 1.0)"),
+    ("i = vyre.global_id(0)\ny[i] = f32(b[i] - 128) / 128.0", "[1]", "write f32(f32(b[i]) - 128)", "i = vyre.global_id(0)\ny[i] = f32(f32(b[i]) - 128) / 128.0"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",
@@ -803,6 +806,8 @@ PRODUCTS = [
     ("u64(n * n)", "n * n is 10000000000 in this launch, and wraps at 2^32 in u32, before it is made a u64", "u64(n) * u64(n)"),
     ("u64(i * n * 4096 + 3)", "write u64(i) * u64(n) * 4096 + 3", "u64(i) * u64(n) * 4096 + 3"),
     ("u64(f32(i) * f32(n)) + u64(a[i] * a[i])", "a[i] * a[i] wraps at 2^32 in u32", "u64(a[i]) * u64(a[i])"),
+    ("u64(f32(i - n))", "i - n is -100000 in this launch, and wraps below 0 at 2^32 in u32, before it is made an f32\n", "u64(f32(i32(i) - i32(n)))"),
+    ("u64(f32(i - 3) if i > 2 else 0.0) + u64(f32(i * 747796405))", "", ""),
     ("u64(i * n) + u64(a[i] * 16777619) + u64(n) * u64(n)", "", ""),
     ("u64(n * n if n < 65536 else 0)", "", ""),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from .program import AccessMode, Module, Program
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
 from .vector_tails import vector_tails
-from .wrapped_products import wrapped_products
+from .wrapped_numbers import wrapped_numbers
 
 __all__ = ["launch_warnings", "pipeline_warnings"]
 
@@ -39,7 +39,7 @@ def launch_warnings(
     if not has_run:
         contents = _contents(program, arrays)
         yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
-    yield from wrapped_products(program, grid, shapes, params, at.loc, seen)
+    yield from wrapped_numbers(program, grid, shapes, params, at.loc, seen)
     yield from exchanged_indices(program, shapes, at.loc)
     yield from padded_reductions(program, shapes, at.loc)
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
@@ -85,7 +85,7 @@ def pipeline_warnings(
             read_only = {formal: arrays[n] for formal, n in passed.items() if n in read & arrays.keys()}
             contents = _contents(program, read_only)
             yield from unordered_launches(program, grid, own, numbers, contents, stage.loc, told)
-        yield from wrapped_products(program, grid, own, numbers, stage.loc, told)
+        yield from wrapped_numbers(program, grid, own, numbers, stage.loc, told)
         yield from exchanged_indices(program, own, stage.loc)
         yield from padded_reductions(program, own, stage.loc)
         if not any(any(params_of(extent)) for extent in stage.grid):

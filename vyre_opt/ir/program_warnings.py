@@ -32,7 +32,7 @@ from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .types import with_article
 from .unordered_accesses import unordered_accesses
-from .wrapped_products import product_of_elements
+from .wrapped_numbers import product_of_elements
 
 __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
 
@@ -201,14 +201,16 @@ class _Bodies:
         more = upper.owner if isinstance(upper, Value) else None
         if not isinstance(less, Op) or not isinstance(more, Op) or (less.name, more.name) != ("sub", "add"):
             return
-        number, amount = less.operands[0], constant_value(less.operands[1])
+        number, amount = less.operands
+        known = constant_value(amount)
         is_id = isinstance(number.owner, Op) and number.owner.definition.format == "id"
-        if not is_id or number not in more.operands or not isinstance(amount, int) or amount < 1:
+        is_same = amount in _summed(upper) or (isinstance(known, int) and known > 0)
+        if not is_id or not is_same or number not in _summed(upper):
             return
         if number.type.element.kind == "uint" and not any(number in values for values in self.compared):
-            text, spelling = _text_of(number, less.loc), spelling_at(less.loc)
-            message = f"{text} - {amount} wraps below 0 at 2^{number.type.bits} where {text} is less than {amount}, and the loop has no rounds there"
-            help = f"begin at {spelling.of_two('max', text, str(amount))} - {amount}, which is at least 0"
+            texts, spelling = [_text_of(each, less.loc) for each in (number, amount)], spelling_at(less.loc)
+            message = f"{texts[0]} - {texts[1]} wraps below 0 at 2^{number.type.bits} where {texts[0]} is less than {texts[1]}, and the loop has no rounds there"
+            help = f"begin at {spelling.of_two('max', *texts)} - {texts[1]}, which is at least 0"
             yield Diagnostic("warning", message, less.loc, help=help)
 
     def access(self, op: Op) -> None:
@@ -225,6 +227,20 @@ class _Bodies:
                 return
         for warning in _wrong_split(op, buffer):
             self.split.setdefault(warning.loc, warning)
+
+
+def _summed(value: Value | int) -> set[Value]:
+    """What is added up to a number."""
+    found, pending = set[Value](), [value]
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            break
+        each = pending.pop()
+        if isinstance(each, Value):
+            found.add(each)
+            if isinstance(each.owner, Op) and each.owner.name == "add":
+                pending += each.owner.operands
+    return found
 
 
 def _wrong_split(op: Op, buffer: Buffer) -> Iterator[Diagnostic]:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..ir.program import Op, Value
+from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .bindings import BufferView
 from .emitter import type_of
@@ -162,7 +163,12 @@ def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None
     if not is_narrow or not isinstance(op, Op) or (dtype.element.bits or 0) <= (narrow.element.bits or 0):  # type: ignore[union-attr]
         return None
     is_combined = op.attrs.get("combine") in ("add", "mul")
-    is_difference = op.name == "sub" and dtype.element.kind != "uint" and all(map(_is_loaded, op.operands))
+    is_difference = (
+        op.name == "sub"
+        and dtype.element.kind != "uint"
+        and _is_loaded(op.operands[0])
+        and (_is_loaded(op.operands[1]) or _is_centre(op.operands[1]))
+    )
     if op.name not in ("add", "mul") and not is_combined and not is_difference:
         return None
     source, wide = t.source, dtype.element
@@ -173,9 +179,18 @@ def widened(t: Any, node: ast.expr, value: Value, dtype: DataType) -> str | None
     if isinstance(node, ast.Call) and node.args and is_combined:
         return corrected(source, {node.args[0]: f"{wide}({source.text(node.args[0])})"}, within=node)
     terms = [*_terms(node)]
-    if len(terms) < 2 or is_combined or any(isinstance(each, ast.Constant) for each in terms):
+    numbers = [each for each in terms if isinstance(each, ast.Constant)]
+    if len(terms) < 2 or is_combined or (numbers and not is_difference):
         return None
-    return corrected(source, {each: f"{wide}({source.text(each)})" for each in terms}, within=node)
+    changes: dict[ast.AST, str] = {
+        each: f"{wide}({source.text(each)})" for each in terms if each not in numbers
+    }
+    return corrected(source, changes, within=node)
+
+
+def _is_centre(value: Value) -> bool:
+    """Whether a constant is half of the numbers of a type, which stands for 0 in centred data: 128 of u8."""
+    return constant_value(value) in (half := 1 << (value.type.bits or 1) - 1, half - 1)
 
 
 def as_floats(t: Any, arguments: Sequence[ast.expr]) -> dict[ast.AST, str]:
