@@ -180,6 +180,8 @@ WRONG: list[tuple[str, str, str, str, str]] = [
      "vyre.atomic_compare_exchange(y, 0, old, x[i])", "write vyre.atomic_max(y, 0, x[i]) in the place of the loop", "vyre.atomic_max(y, 0, x[i])"),
     (LANES, "old = y[0]\nfor k in range(9):\n    old = vyre.atomic_compare_exchange(y, 0, old, old + x[i])",
      "vyre.atomic_compare_exchange(y, 0, old, old + x[i])", "write vyre.atomic_add(y, 0, x[i]) in the place of the loop", "vyre.atomic_add(y, 0, x[i])"),
+    (LANES, "y = y.at[i].set(x[i] * 2.0)", "y.at", "write y[i] = x[i] * 2.0", "y[i] = x[i] * 2.0"),
+    (LANES, "y = y.at[i].add(x[i])", "y.at", "write y[i] += x[i]", "y[i] += x[i]"),
     (LANES, "y[i] = float(x[i])", "float", "write f32(x[i])", "y[i] = f32(x[i])"),
     (PIPELINE, "t = np.zeros(len(x), np.float32)", "np.zeros(len(x), np.float32)", "write t = vyre.zeros(len(x), f32)",
      "t = vyre.zeros(len(x), f32)\ndouble[1](t, y)"),
@@ -759,6 +761,27 @@ def test_zeros_beyond_an_edge_that_count_are_told(tmp_path: Path) -> None:
             assert [expected in str(each.message) for each in given] == [True] * bool(expected), text
 
 
+SHORT = [
+    # the number of invocations, what each of them has of a row of 50 elements, and words of the warning
+    (32, "v = x[r, l] if l < x.shape[1] else 0.0", "write @vyre.program(workgroup=64), or let each go over several, for k in range(vyre.local_id(0), x.shape[1], 32)"),
+    (64, "v = x[r, l] if l < x.shape[1] else 0.0", ""),
+    (32, "v = 0.0\nfor k in range(vyre.local_id(0), x.shape[1], 32):\n    v += x[r, k]", ""),
+    (32, "v = x[r, l] if l < 32 else 0.0", ""),
+    (32, "v = x[r, l] if l < x.shape[1] else 0.0\nif l + 32 < x.shape[1]:\n    v += x[r, l + 32]", ""),
+]  # fmt: skip
+
+
+def test_workgroups_with_fewer_invocations_than_a_row_has_elements_are_told(tmp_path: Path) -> None:
+    for number, (lanes, lines, words) in enumerate(SHORT):
+        head = f"@vyre.program(workgroup={lanes})\ndef kernel(x: Read[f32[:, :]], y: Write[f32]):\n    r, l = vyre.workgroup_id(0), vyre.local_id(0)\n"
+        whole = f"{lines}\ns = vyre.workgroup_reduce(v)\nif l == 0:\n    y[r] = s"
+        kernel = module_of(tmp_path, head, whole, f"short_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel._warn(2, (np.ones((2, 50), np.float32), np.zeros(2, np.float32)), {})
+        assert [words in str(each.message) for each in given] == [True] * bool(words), lines
+
+
 EXCHANGED = [
     # lines, shapes of x, w and y, and words of the warning
     ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < x.shape[0] and c < x.shape[1]:\n    y[c, r] = x[r, c]", ((8, 4), (1, 1), (8, 4)),
@@ -944,6 +967,14 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
     ).kernel
     with pytest.raises(BadInputs, match=r"pass an array of 64 columns, or write f32\[:, :\] in the head"):
         rows[3](np.zeros((3, 32), np.float32))
+    of_rows = module_of(
+        tmp_path,
+        "@vyre.program\ndef kernel(x: Read[f32], y: Write[f32]):\n",
+        "i = vyre.workgroup_id(0) * 64\ny[i : i + 64] = x[i : i + 64]",
+        "blocks_called",
+    ).kernel
+    with pytest.raises(TypeError, match=r"such as kernel\[vyre\.ceil_div\(len\(y\), 64\)\]"):
+        of_rows(y, y)
     with pytest.raises(AttributeError, match="has no attribute launch") as missing:
         module.kernel.launch(2, x, y)
     assert missing.value.__notes__ == ["help: write kernel[vyre.ceil_div(len(y), 8)](n, x, y)"]

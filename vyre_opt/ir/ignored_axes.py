@@ -56,13 +56,16 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     spelling = spelling_at(program.loc)
     message = f"all {extent} {kind} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
+    extents = [*grid]
+    extents[axis] = 1
+    while extents[1:] and extents[-1] == 1:
+        extents.pop()
+    launch = spelling.grid(program.name, ", ".join(map(str, extents)))
+    if same_groups and axis == 0:
+        help = f"write {launch}, where one workgroup does all; or use {spelling.id('workgroup_id', axis)}, for a row or a block of each"
     names = {name for name, _ in asked}
     if same_groups and ("local_id", AXES[axis]) in asked:
-        ids, extents = [spelling.id(name, axis) for name in ("global_id", "local_id")], [*grid]
-        extents[axis] = 1
-        while extents[1:] and extents[-1] == 1:
-            extents.pop()
-        launch = spelling.grid(program.name, ", ".join(map(str, extents)))
+        ids = [spelling.id(name, axis) for name in ("global_id", "local_id")]
         help = f"write {ids[0]}, which counts in the whole launch, for {ids[1]}, which counts in a workgroup; or {launch}, where one is enough"
     elif same_groups and program.lanes > 1 and not names.intersection((*_OF_GRID, *_OF_LANES, *_LINEAR)):
         one = spelling.grid(program.name, "1")

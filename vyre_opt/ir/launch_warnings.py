@@ -13,6 +13,7 @@ from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
 from .pipeline import Launch, Pipeline
 from .program import AccessMode, Module, Program
+from .short_workgroups import short_workgroups
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
 from .vector_tails import vector_tails
@@ -42,6 +43,7 @@ def launch_warnings(
     yield from wrapped_numbers(program, grid, shapes, params, at.loc, seen)
     yield from exchanged_indices(program, shapes, at.loc)
     yield from padded_reductions(program, shapes, at.loc)
+    yield from short_workgroups(program, shapes, at.loc)
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
     yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
@@ -88,6 +90,7 @@ def pipeline_warnings(
         yield from wrapped_numbers(program, grid, own, numbers, stage.loc, told)
         yield from exchanged_indices(program, own, stage.loc)
         yield from padded_reductions(program, own, stage.loc)
+        yield from short_workgroups(program, own, stage.loc)
         if not any(any(params_of(extent)) for extent in stage.grid):
             is_python = spelling_at(stage.loc).name == "PYTHON"
             names = {

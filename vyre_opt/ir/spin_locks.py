@@ -16,6 +16,8 @@ from .unordered_accesses import MOST_LANES, Lanes, Run
 
 __all__ = ["spin_locks"]
 
+MOST_BEHIND = 200
+"""Ops behind a loop in which a lock is given back, at most."""
 _TAKES = ("atomic_compare_exchange", "atomic_exchange")
 
 
@@ -42,6 +44,10 @@ class _Locks(Run):
         super().__init__(program)
         self.loops = loops
         self.warnings: list[Diagnostic] = []
+        blocks = (program.body, *(block for op in program.walk() for block in op.regions))
+        self.behind = {
+            op: (block, n + 1) for block in blocks for n, op in enumerate(block.ops) if op in loops
+        }
 
     def while_(self, op: Op, lanes: Lanes) -> None:
         super().while_(op, lanes)
@@ -62,14 +68,13 @@ class _Locks(Run):
 
     def released(self, loop: Op) -> list[Op]:
         """The stores and atomics behind a loop in its block."""
-        blocks = (self.program.body, *(block for op in self.program.walk() for block in op.regions))
-        ops = next(block.ops for block in blocks if loop in block.ops)
-        behind = ops[ops.index(loop) + 1 :]
+        block, first = self.behind[loop]
+        ops = block.ops[first : first + MOST_BEHIND]
         return [
             each
-            for op in behind
-            for each in (op, *op.walk())
-            if each.definition.format in ("store", "atomic")
+            for op in ops
+            for each in op.walk()
+            if each.definition.format in ("store", "atomic") and "buffer" in each.attrs
         ]
 
     def warning(self, loop: Op, take: Op, release: Op) -> Diagnostic:

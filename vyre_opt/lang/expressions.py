@@ -40,6 +40,7 @@ from .python_source import FunctionSource, Unsupported
 from .remedies import (
     as_floats,
     as_signed,
+    as_store,
     corrected,
     is_of_lanes,
     refuse_ellipsis,
@@ -408,8 +409,10 @@ class Expressions:
         if node.attr == "dtype" and (element := python_type(view.buffer.dtype)) is not None:
             return Static(element)
         known_names = ("shape", "size", "ndim", "dtype", "vec", "filled")
+        update = as_store(self.source, node) if node.attr == "at" else None
         hint = (
-            foreign_help(node.attr)
+            (update and f"write {update}")
+            or foreign_help(node.attr)
             or suggest(node.attr, known_names)
             or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
         )

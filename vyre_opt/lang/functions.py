@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -229,8 +230,8 @@ class Kernel(TranslatedFunction):
         try:
             return check_grid(program, grid)
         except BadInputs as error:
-            name, count = self.function.__name__, _count_written(self.function)
-            help = f"write one to three whole numbers, such as {name}[vyre.ceil_div({count}, {self.workgroup[0]})](...)"
+            name = self.function.__name__
+            help = f"write one to three whole numbers, such as {name}[{usual_grid(self.function, self.workgroup[0])}](...)"
             if isinstance(grid, tuple) and grid and isinstance(grid[0], tuple):
                 first = ", ".join(map(str, grid[0]))
                 help = f"write {name}[{first}](...): a grid counts workgroups, and its head says how many invocations one has, workgroup={self.workgroup[0]}"
@@ -351,10 +352,23 @@ class Kernel(TranslatedFunction):
 
 def needs_grid(function: Callable[..., Any], lanes: int) -> CallTypeError:
     """The error of a call without brackets: the example has one invocation for each element that the function writes."""
-    name, count = function.__name__, _count_written(function)
+    name = function.__name__
     return CallTypeError(
-        f"say how many workgroups run: {name}[grid](...), such as {name}[vyre.ceil_div({count}, {lanes})](...)"
+        f"say how many workgroups run: {name}[grid](...), such as {name}[{usual_grid(function, lanes)}](...)"
     )
+
+
+def usual_grid(function: Callable[..., Any], lanes: int, count: str = "") -> str:
+    """Text of a grid: an invocation for each element that a function writes, or a workgroup for each row or block, as its source counts."""
+    count = count or _count_written(function)
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = ""
+    if "workgroup_id(" not in source or "global_id(" in source:
+        return f"vyre.ceil_div({count}, {lanes})"
+    step = re.search(r"workgroup_id\(0?\)\s*\*\s*(\w+)", source)
+    return f"vyre.ceil_div({count}, {step[1]})" if step else count
 
 
 def _count_written(function: Callable[..., Any]) -> str:

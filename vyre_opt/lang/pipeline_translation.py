@@ -38,7 +38,7 @@ from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
 from .foreign_words import no_attribute, type_meant, undefined
-from .functions import Kernel
+from .functions import Kernel, usual_grid
 from .generics import specialized, unbound_help, widest_types
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
@@ -450,7 +450,7 @@ class _Translator:
                 raise Unsupported(
                     node,
                     f"{name} is launched over a grid",
-                    f"write {name}[vyre.ceil_div(len({length}), {callee.workgroup[0]})]({arguments})",
+                    f"write {name}[{usual_grid(callee.function, callee.workgroup[0], f'len({length})')}]({arguments})",
                 )
             self._stage(node, callee, callee.grid)
         else:

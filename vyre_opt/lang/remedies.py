@@ -19,6 +19,7 @@ __all__ = [
     "as_floats",
     "as_loop",
     "as_signed",
+    "as_store",
     "as_where",
     "is_of_lanes",
     "corrected",
@@ -93,6 +94,24 @@ def refuse_ellipsis(t: Any, index: ast.expr) -> None:
             changes |= {part: rest for part in parts if isinstance(part, ast.Constant) and part.value is ...}
     help = f"write {corrected(t.source, changes)}"
     raise Unsupported(dots, "an index of a kernel names each dimension, a whole one as :", help)
+
+
+_UPDATES = {"set": "{0} = {1}", "add": "{0} += {1}", "mul": "{0} *= {1}", "multiply": "{0} *= {1}", "divide": "{0} /= {1}",
+            "min": "{0} = min({0}, {1})", "max": "{0} = max({0}, {1})"}  # fmt: skip
+"""Updates of an array that JAX gives back, as statements."""
+
+
+def as_store(source: FunctionSource, node: ast.expr) -> str | None:
+    """`y[i] = v` for `y = y.at[i].set(v)`, of the node `y.at`; None for other uses."""
+    statement = statement_of(source, node)
+    for call in ast.walk(statement):
+        method = call.func if isinstance(call, ast.Call) and len(call.args) == 1 else None
+        place = method.value if isinstance(method, ast.Attribute) else None
+        if isinstance(place, ast.Subscript) and place.value is node and isinstance(node, ast.Attribute):
+            form = _UPDATES.get(method.attr)  # type: ignore[union-attr]
+            element = f"{source.text(node.value)}[{source.text(place.slice)}]"
+            return form and form.format(element, source.text(call.args[0]))  # type: ignore[attr-defined]
+    return None
 
 
 def free_name(t: Any, *wanted: str) -> str:
