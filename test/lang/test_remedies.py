@@ -405,6 +405,8 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("i, r = vyre.global_id(0), c[0]\nfor k in range(i - r, i + r + 1):\n    if k < len(y):\n        vyre.atomic_add(y, k, 1.0)", "[1]", "begin at vyre.max(i, r) - r, which is at least 0",
      "i, r = vyre.global_id(0), c[0]\nfor k in range(vyre.max(i, r) - r, i + r + 1):\n    if k < len(y):\n        vyre.atomic_add(y, k, 1.0)"),
     ("i = vyre.global_id(0)\ny[i] = f32(b[i] - 128) / 128.0", "[1]", "write f32(f32(b[i]) - 128)", "i = vyre.global_id(0)\ny[i] = f32(f32(b[i]) - 128) / 128.0"),
+    ("i = vyre.global_id(0)\nfor k in range(8):\n    y[i] = z[i, k] * f32(b[k])", "[1]", "write total = 0.0 before the loop, total += z[i, k] * f32(b[k]) in it, and y[i] = total behind it",
+     "i = vyre.global_id(0)\ntotal = 0.0\nfor k in range(8):\n    total += z[i, k] * f32(b[k])\ny[i] = total"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",
@@ -524,6 +526,9 @@ SILENT = [
         "i = vyre.global_id(0)\nat = u32(b[i])\nwhile True:\n    old = vyre.atomic_compare_exchange(c, at, 0, i)\n    if old == 0:\n        break\n    at += 1\nc[i + 8] = at",
         "[1]",
     ),  # each goes on to another place
+    ("i, s = vyre.global_id(0), 0.0\nfor k in range(8):\n    s += z[i, k]\n    y[i] = s", "[1]"),
+    ("i = vyre.global_id(0)\nfor k in range(8):\n    if z[i, k] > 0.5:\n        y[i] = f32(k)", "[1]"),
+    ("i = vyre.global_id(0)\nfor k in range(8):\n    y[i + k * 4] = z[i, k]", "[1]"),
     # conditions on elements, each of which lets one of those invocations pass that have elements in common
     ("i = vyre.global_id(0)\nif c[i] == 1:\n    y[i] = y[i + 1]", "[1]"),
     ("i = vyre.global_id(0)\nif vyre.atomic_exchange(c, i // 2, 1) == 0:\n    y[i // 2] += z[0, i]", "[1]"),
@@ -779,6 +784,23 @@ def test_workgroups_with_fewer_invocations_than_a_row_has_elements_are_told(tmp_
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
             kernel._warn(2, (np.ones((2, 50), np.float32), np.zeros(2, np.float32)), {})
+        assert [words in str(each.message) for each in given] == [True] * bool(words), lines
+
+
+def test_rows_and_blocks_that_all_workgroups_store_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], y: ReadWrite[f32[:, :]]):\n    r = vyre.workgroup_id(0)\n"
+    cases = [
+        ("y[0, :] = x[r, :] * 2.0", "store to y[0, :], each its own values"),
+        ("y[0, :] += x[r, :]", "at vyre.workgroup_id(0), and add these up in a second launch"),
+        ("y[r, :] += x[r, :]", ""),
+        ("y[0, :] = x[0, :] * 2.0\ny[r, 0] = 1.0", ""),
+    ]
+    for number, (lines, words) in enumerate(cases):
+        kernel = module_of(tmp_path, head, lines, f"same_rows_{number}").kernel
+        x = np.ones((4, 8), np.float32)
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel._warn(4, (x, np.zeros_like(x)), {})
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
 

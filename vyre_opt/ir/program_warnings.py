@@ -24,6 +24,7 @@ from .fixes import with_flag
 from .folding import fold
 from .loops import bounds
 from .ops import AXES
+from .overwritten_rounds import overwritten_rounds
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .rewrite import constant, constant_value
@@ -64,6 +65,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             racing_stores,
             plain_counts,
             overlapping_blocks,
+            overwritten_rounds,
             unordered_accesses,
             spin_locks,
             subgroup_values,

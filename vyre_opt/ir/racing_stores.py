@@ -45,9 +45,14 @@ UPDATES = {
 """Ops that an atomic does in one."""
 
 
+_MOST_TERMS = 50
+"""Ops of a value that are looked at."""
 _LANES, _GROUPS, _IDS, _LOADS, _OTHERS = (1 << number for number in range(5))
 """Bits for what a value is computed from: ids of invocations, and of workgroups; an id of any kind, but for what is loaded at one; loads; and
 what may differ between workgroups."""
+
+
+_STORES = ("store", "slice_store")
 
 
 class _Origins:
@@ -85,8 +90,10 @@ class _Origins:
 
     def races(self, op: Op, uniformity: Uniformity, group: Level) -> bool:
         value = op.operands[0]
-        if any(uniformity.level(index) > group for index in op.indices) or value.type.is_slice:
+        if any(uniformity.level(index) > group for index in op.indices):
             return False
+        if value.type.is_slice:  # of which all invocations of a workgroup have parts
+            return group is Level.GRID and self.has(value, _GROUPS)
         return (
             uniformity.level(value) > max(group, Level.WORKGROUP)
             or updated(op) is not None
@@ -191,7 +198,7 @@ def racing_launches(program: Program, grid: Sequence[Extent], loc: Location | No
     if all(not isinstance(extent, int) or extent <= 1 for extent in grid) or 0 in grid:
         return
     origins = _Origins(program)
-    if not any(op.name == "store" and origins.may_be_alike(op) for op in program.walk()):
+    if not any(op.name in _STORES and origins.may_be_alike(op) for op in program.walk()):
         return
     uniformity, within = Uniformity(program), set[Op]()
     if program.lanes > 1:
@@ -213,7 +220,7 @@ def racing_launches(program: Program, grid: Sequence[Extent], loc: Location | No
 def _repeated(block: Block, origins: _Origins, uniformity: Uniformity, group: Level) -> Iterator[Op]:
     """Stores of a block that all invocations of a group come to, or all that are below a bound."""
     for op in block.ops:
-        if op.name == "store":
+        if op.name in _STORES:
             yield op
         elif op.name == "if":
             condition = op.operands[0]
@@ -301,6 +308,31 @@ def indices_shown(op: Op) -> list[str]:
     return [*map(shown, op.indices)]
 
 
+def _same_block(program: Program, op: Op, who: str) -> Diagnostic:
+    """The warning of a row or a block that all workgroups store."""
+    spelling, text = (
+        spelling_at(op.loc),
+        "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end],
+    )
+    shown = spelling.target(text) or spelling.buffer(op.attrs["buffer"])
+    id, name = spelling.id("workgroup_id", 0), op.attrs["buffer"]
+    message = f"{who} store to {shown}, each its own values: this is a race, and those of one stay"
+    help = f"store to rows or blocks of each one's own, at {id}"
+    pending, is_sum = [op.operands[0]], False
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            break
+        each = pending.pop().owner
+        if isinstance(each, Op) and each.definition.is_pure:
+            pending += each.operands
+        is_sum |= isinstance(each, Op) and each.name == "slice_load" and each.attrs["buffer"] == name
+    if is_sum:
+        help += ", and add these up in a second launch"
+    return Diagnostic("warning", message, op.loc, help=help).note(
+        f"{program.name} is declared here", program.loc
+    )
+
+
 def _partial_of(value: Value) -> str | None:
     """What combines the rounds of a loop that gives a value, where each invocation of a workgroup has rounds of its own; None for another value."""
     loop = value.owner
@@ -315,6 +347,8 @@ def _partial_of(value: Value) -> str | None:
 
 def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnostic:
     spelling = spelling_at(op.loc)
+    if op.name == "slice_store":
+        return _same_block(program, op, who)
     buffer, indices = program.buffers[op.attrs["buffer"]], indices_shown(op)
     source = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
     element = spelling.target(source) or spelling.element(buffer.name, indices)
