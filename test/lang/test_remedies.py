@@ -25,6 +25,10 @@ from vyre_opt.lang import *
 
 WEIGHTS = [0.25, 0.5, 0.25]
 
+@vyre.func
+def nothing(v):
+    w = v + 1.0
+
 @vyre.program(workgroup=64)
 def double(x: Read[f32], y: Write[f32]):
     i = vyre.global_id(0)
@@ -182,6 +186,7 @@ WRONG: list[tuple[str, str, str, str, str]] = [
      "vyre.atomic_compare_exchange(y, 0, old, old + x[i])", "write vyre.atomic_add(y, 0, x[i]) in the place of the loop", "vyre.atomic_add(y, 0, x[i])"),
     (LANES, "y = y.at[i].set(x[i] * 2.0)", "y.at", "write y[i] = x[i] * 2.0", "y[i] = x[i] * 2.0"),
     (LANES, "y = y.at[i].add(x[i])", "y.at", "write y[i] += x[i]", "y[i] += x[i]"),
+    (LANES, "y[i] = nothing(x[i])", "nothing(x[i])", "nothing has no return: end it with return and what it computes", "y[i] = x[i]"),
     (LANES, "y[i] = float(x[i])", "float", "write f32(x[i])", "y[i] = f32(x[i])"),
     (PIPELINE, "t = np.zeros(len(x), np.float32)", "np.zeros(len(x), np.float32)", "write t = vyre.zeros(len(x), f32)",
      "t = vyre.zeros(len(x), f32)\ndouble[1](t, y)"),
@@ -407,6 +412,10 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("i = vyre.global_id(0)\ny[i] = f32(b[i] - 128) / 128.0", "[1]", "write f32(f32(b[i]) - 128)", "i = vyre.global_id(0)\ny[i] = f32(f32(b[i]) - 128) / 128.0"),
     ("i = vyre.global_id(0)\nfor k in range(8):\n    y[i] = z[i, k] * f32(b[k])", "[1]", "write total = 0.0 before the loop, total += z[i, k] * f32(b[k]) in it, and y[i] = total behind it",
      "i = vyre.global_id(0)\ntotal = 0.0\nfor k in range(8):\n    total += z[i, k] * f32(b[k])\ny[i] = total"),
+    ("l, t = vyre.local_id(0), vyre.shared(u32, 8)\nt[l] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 8, 1)\nvyre.barrier()\nvyre.atomic_add(c, l, t[l])", "[1]",
+     "this sets the first 4 of the 8 elements of t",
+     "l, t = vyre.local_id(0), vyre.shared(u32, 8)\nfor k in range(vyre.local_id(0), 8, 4):\n    t[k] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 8, 1)\nvyre.barrier()\n"
+     "for k in range(vyre.local_id(0), 8, 4):\n    vyre.atomic_add(c, k, t[k])"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",
@@ -438,9 +447,9 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("l = vyre.local_id(0)\nt = vyre.shared(u32, 4)\nvyre.atomic_add(t, b[l] % 4, 1)\nvyre.barrier()\ny[l] = f32(t[l])", "[1]",
      "help: below its line write t[vyre.local_id(0)] = 0, then vyre.barrier()",
      "l = vyre.local_id(0)\nt = vyre.shared(u32, 4)\nt[vyre.local_id(0)] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 4, 1)\nvyre.barrier()\ny[l] = f32(t[l])"),
-    ("l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l])", "[1]",
+    ("l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l + 1])", "[1]",
      "help: below its line write for k in range(vyre.local_id(0), 9, 4): t[k] = 0, then vyre.barrier()",
-     "l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nfor k in range(vyre.local_id(0), 9, 4):\n    t[k] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l])"),
+     "l = vyre.local_id(0)\nt = vyre.shared(u32, 9)\nfor k in range(vyre.local_id(0), 9, 4):\n    t[k] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 9, 1)\nvyre.barrier()\ny[l] = f32(t[l + 1])"),
     ("for i in range(len(b)):\n    y[i] = f32(b[i])", "[2]", "help: write i = vyre.global_id(0), and if i < len(b): instead of the loop",
      "i = vyre.global_id(0)\nif i < len(b):\n    y[i] = f32(b[i])"),
     ("s = 0.0\nfor i in range(len(b)):\n    s += f32(b[i])\n    y[i] = s", "[2]", "write @vyre.program(workgroup=1), and kernel[1](...): a round of the loop needs", "[1]"),

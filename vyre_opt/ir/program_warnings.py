@@ -25,6 +25,7 @@ from .folding import fold
 from .loops import bounds
 from .ops import AXES
 from .overwritten_rounds import overwritten_rounds
+from .part_of_a_tile import parts_of_tiles
 from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .rewrite import constant, constant_value
@@ -66,6 +67,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             plain_counts,
             overlapping_blocks,
             overwritten_rounds,
+            parts_of_tiles,
             unordered_accesses,
             spin_locks,
             subgroup_values,

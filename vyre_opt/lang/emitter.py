@@ -131,7 +131,10 @@ class Emitter:
             dtype = dtype or DataType.BOOL
         elif not static.is_number:
             shown = repr(value) if len(repr(value)) < 40 else type(value).__name__
-            raise Unsupported(node, f"{shown} is no value of a kernel", instead_of(value))
+            help = instead_of(value)
+            if value is None and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                help = f"{ast.unparse(node.func)} has no return: end it with return and what it computes"
+            raise Unsupported(node, f"{shown} is no value of a kernel", help)
         open_type = OpenType(isinstance(value, float))
         if dtype is None:
             dtype = open_type
