@@ -157,7 +157,7 @@ def face_stub(package: str) -> str:
     lines = [f'"""The public names of {package}.  Made by `python docs/op_stubs.py`."""\n']
     for name in dir(getattr(vyre_opt, package)):
         own, _, module = exports[name].partition(".")
-        lines.append(f"from {'' if own == package else f'.{own}'}.{module} import {name} as {name}")
+        lines.append(f"from {'.' if own == package else f'..{own}.'}{module} import {name} as {name}")
     return "\n".join(lines) + "\n"
 
 

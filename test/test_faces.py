@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,14 @@ def test_a_package_is_loaded_when_it_is_asked_for() -> None:
         "assert vyre_opt.PassManager is PassManager and vyre_opt.parse is parse\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_type_checkers_find_the_names(face: str) -> None:
+    """A stub that names a module which is not there would make them silent."""
+    package = import_module(f"vyre_opt.{face}")
+    stub = ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text())
+    for each in stub.body:
+        if isinstance(each, ast.ImportFrom):
+            module = import_module(f"{'.' * each.level}{each.module}", package.__name__)
+            assert all(getattr(module, name.name) is getattr(package, name.name) for name in each.names)
