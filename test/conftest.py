@@ -99,7 +99,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @cache
 def no_gpu() -> str:
     """Why no GPU can be used; "" if one can."""
-    from vyre_opt.execution.dispatcher import BackendError
+    from vyre_opt.execution import BackendError
     from vyre_opt.targets.cuda.device import device
 
     try:

@@ -11,7 +11,7 @@ from vyre_opt import dispatcher, parse
 from vyre_opt.analysis.affine import AffineExpr, SymbolKind
 from vyre_opt.analysis.affine_analysis import Unknown
 from vyre_opt.analysis.footprint import Footprints
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 HEAD = """vyre 1
 program @p workgroup(8, 4) grid(3, 2) {

@@ -9,11 +9,7 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.analysis.alignment import Alignment
-from vyre_opt.ir import arith
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType, Value, arith
 
 HEAD = """vyre 1
 program @p workgroup(64) {

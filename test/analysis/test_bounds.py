@@ -11,10 +11,9 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.affine import AffineExpr
 from vyre_opt.analysis.bounds import BoundsProofs
-from vyre_opt.execution.dispatcher import Dispatcher, ProgramError, dispatcher
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Op, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
+from vyre_opt.ir import Builder, DataType, Op, Program, Value
 from vyre_opt.lowering.common.certificates import certificates
 
 HEAD = """vyre 1

@@ -13,7 +13,7 @@ from vyre_opt.analysis.dependence import DependenceTest
 from vyre_opt.analysis.elements import Elements
 from vyre_opt.analysis.footprint import Footprints
 from vyre_opt.analysis.virtual_index import RADIX, components
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 
 def program(body: str, workgroup: str = "16, 16", shape: str = "?, ?") -> Program:

@@ -9,7 +9,7 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.analysis.equal_lengths import equal_lengths, length_numbers
-from vyre_opt.ir.pipeline import Pipeline
+from vyre_opt.ir import Pipeline
 
 BINARY = {
     "add": lambda a, b: a + b,

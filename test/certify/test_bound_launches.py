@@ -10,9 +10,8 @@ from vyre_opt.certify.certifier import Certifier, Decision
 from vyre_opt.fusion import group_legality
 from vyre_opt.fusion.bound_program import BoundProgram, BoundPrograms
 from vyre_opt.fusion.pair_legality import Verdict
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.passes import launch_fusion
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import Launch
+from vyre_opt.passes import PassManager, launch_fusion
 
 SHIFTED = f"""vyre 2
 

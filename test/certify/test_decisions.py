@@ -21,8 +21,7 @@ from vyre_opt.certify.obligations import Obligation, prove, smt2
 from vyre_opt.certify.tiles import tile
 from vyre_opt.certify.vectors import vector
 from vyre_opt.cli.certify import certify
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Launch, Op, Program
 from vyre_opt.lowering.common.certificates import certificates
 from vyre_opt.passes import launch_fusion
 
@@ -233,8 +232,7 @@ def test_tiles(body: str, status: str) -> None:
 
 def rebased(of: Program) -> None:
     """Take the workgroup's base off the index of each access of @h."""
-    from vyre_opt.ir.ops import OPS
-    from vyre_opt.ir.program import Block, Value
+    from vyre_opt.ir import OPS, Block, Value
 
     base = next(op.result for op in of.walk() if op.results and op.result.name == "base")
 

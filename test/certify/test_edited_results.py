@@ -14,9 +14,8 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier, Decision
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import Module, errors_of
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.syntax.printer import print_program
 

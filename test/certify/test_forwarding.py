@@ -8,7 +8,7 @@ from support.certifying import decisions_of
 from vyre_opt import parse, print_program
 from vyre_opt.certify.forwarding import forwarded, overwritten
 from vyre_opt.certify.obligations import Obligation, prove
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Op, Program
 
 HEAD = """vyre 1
 program @p workgroup(64) grid(4) {

@@ -10,7 +10,7 @@ from vyre_opt import parse
 from vyre_opt.certify.bodies import Special
 from vyre_opt.certify.frame_condition import is_rest_unchanged, replaced, vanished, vectorized
 from vyre_opt.certify.obligations import prove
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Op, Program
 
 HEAD = """vyre 1
 program @p workgroup(64) grid(4) {

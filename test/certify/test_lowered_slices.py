@@ -17,11 +17,10 @@ from support.slice_programs import SliceProgram, slice_program
 
 from vyre_opt.certify.certifier import Certifier
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.execution.dispatcher import DispatchError, dispatcher
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.execution import DispatchError
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import DiagnosticError, Module, errors_of
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module, copy_program
 from vyre_opt.syntax.parser import parse
 

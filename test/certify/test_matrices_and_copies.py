@@ -13,8 +13,7 @@ from vyre_opt.certify.obligations import Obligation, prove
 from vyre_opt.certify.points import Nesting
 from vyre_opt.certify.tiles import covered
 from vyre_opt.certify.vectors import vector
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Launch, Op, Program
 
 IDS = """
   %w = workgroup_id x

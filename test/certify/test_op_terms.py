@@ -14,8 +14,7 @@ from support.each import each
 from support.rules.values import SCALARS, interpreted, samples
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, OpDef
 
 ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2, "select": 3}
 ARITHMETIC = [

@@ -15,7 +15,7 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 FIRST = (
     "no launch needs a barrier before it",

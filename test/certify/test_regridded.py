@@ -10,9 +10,9 @@ from support.quick import quick
 
 from vyre_opt import parse, print_program
 from vyre_opt.certify.certifier import Certifier, Decision
-from vyre_opt.ir.program import Module
-from vyre_opt.passes.manager import PassManager, Remark
-from vyre_opt.passes.registry import Pass
+from vyre_opt.ir import Module
+from vyre_opt.passes import Pass, PassManager
+from vyre_opt.passes.manager import Remark
 
 STAGE = """vyre 1
 program @swap workgroup(256) {

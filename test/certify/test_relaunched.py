@@ -15,10 +15,9 @@ from support.quick import quick
 from vyre_opt import parse, print_program
 from vyre_opt.certify.certifier import Certifier, Decision
 from vyre_opt.execution.plans.neighbours import Neighbours
-from vyre_opt.ir.program import Module
-from vyre_opt.passes import coarsen
-from vyre_opt.passes.manager import PassManager, Remark
-from vyre_opt.passes.registry import Pass
+from vyre_opt.ir import Module
+from vyre_opt.passes import Pass, PassManager, coarsen
+from vyre_opt.passes.manager import Remark
 from vyre_opt.scheduling import launch_forms
 
 ROOT = Path(__file__).parents[2]

@@ -18,12 +18,10 @@ from vyre_opt.certify.certifier import Certifier
 from vyre_opt.certify.obligations import prove
 from vyre_opt.certify.rewritten_loops import rewritten_loops
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Module, Op, Program, Value
-from vyre_opt.ir.types import DataType
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import OPS, DataType, Module, Op, Program, Value, errors_of
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.syntax.printer import print_program
 

@@ -23,9 +23,8 @@ from support.rules.report import Line, Results, measure, merged
 from support.rules.values import INTS, SCALARS
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.program import Op
+from vyre_opt.ir import DataType, Op
 from vyre_opt.ir.rewrite import become
-from vyre_opt.ir.types import DataType
 from vyre_opt.rewriting.identities import RULES
 from vyre_opt.rewriting.identities.rules import scalar
 from vyre_opt.rewriting.pattern import Pattern, Replacement, pattern_on

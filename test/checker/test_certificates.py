@@ -18,7 +18,7 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.certificates import CertificateWriter
 from vyre_opt.checker import check
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 Certificate = dict[str, Any]
 EXAMPLES = example_texts()

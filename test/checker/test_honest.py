@@ -15,9 +15,8 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.certificates import CertificateWriter
 from vyre_opt.checker import Report, check
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, Module
+from vyre_opt.passes import PassManager
 
 ALL_KINDS = {**KINDS, "guarded pipelines": guarded_pipeline}
 CASES = [(kind, seed) for seed in range(200) for kind in ALL_KINDS]

@@ -9,9 +9,8 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.checker.terms import Form, Terms, int_type
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.ir.arith import wrap
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
 
 WORKGROUPS = [(64, 1, 1), (8, 4, 2), (33, 1, 1)]
 TYPES = ("u8", "i8", "u16", "u32", "i32", "u64")

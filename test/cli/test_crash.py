@@ -13,9 +13,9 @@ from support.tools_inside import call_opt
 from vyre_opt.cli import reproducer, run
 from vyre_opt.cli.compile_options import CompileOptions
 from vyre_opt.cli.session import InternalError, Session
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
+from vyre_opt.ir import DiagnosticError, Source
+from vyre_opt.passes import PassManager
 from vyre_opt.passes.cse import Cse
-from vyre_opt.passes.manager import PassManager
 
 PLUGIN = """
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from support.tools_inside import call_opt
 
 from vyre_opt import PassManager, parse_file
 from vyre_opt.cli.remarks_file import yaml_text
-from vyre_opt.ir.diagnostics import Location, Source
+from vyre_opt.ir import Location, Source
 from vyre_opt.passes.manager import Remark
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -309,7 +309,7 @@ def test_targets_that_disagree_on_what_the_host_reads():
     from vyre_opt.cli.errors import ToolError
     from vyre_opt.cli.run_report import HostReads, compare
     from vyre_opt.execution.plans.steps import HostReadStep
-    from vyre_opt.ir.pipeline import HostRead
+    from vyre_opt.ir import HostRead
 
     buffers = parse(PIPELINE).pipelines["twice"].buffers
     lines = []
@@ -327,7 +327,7 @@ def test_a_comparison_takes_no_more_memory_than_its_limit(monkeypatch):
     from vyre_opt import parse
     from vyre_opt.cli import run_report
     from vyre_opt.execution.plans.steps import HostReadStep
-    from vyre_opt.ir.pipeline import HostRead
+    from vyre_opt.ir import HostRead
 
     monkeypatch.setattr(run_report, "MAX_COMPARED_BYTES", 3 * (8 + run_report.ARRAY_BYTES))
     reads = run_report.HostReads(parse(PIPELINE).pipelines["twice"].buffers, compares=True)

@@ -22,7 +22,7 @@ from vyre_opt import (
     pick_config,
     pick_config_pre_exp_fixed,
 )
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 CASES = json.loads((Path(__file__).parent / "autotune.json").read_text())
 TARGETS = ("cpu", "ref")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vyre_opt import PassManager, candidate_handoffs, count_opportunities, parse, print_program
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir import Module, Program
 from vyre_opt.passes import decode_scan_fuse
 
 CASES = json.loads((Path(__file__).parent / "decode_scan_fuse.json").read_text())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import BadInputs, dispatcher, fusion_pressure, kernels, pressure_of, should_fuse_chain
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 CASES = json.loads((Path(__file__).parent / "fusion_pressure.json").read_text())
 

@@ -21,7 +21,7 @@ from support.each import each
 from support.tool_server import serving
 
 from vyre_opt import PassManager, parse
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import verify
 from vyre_opt.syntax.parser.tables import grammar_text
 
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from fusion_threshold import Sample, Unit, kept_apart, outcomes, result_of
 
 from vyre_opt import parse
 from vyre_opt.analysis.launch_flow import LaunchDataflow
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import verify
 
 
 def test_drawn_pipelines_verify_and_their_ranks_are_known() -> None:

@@ -13,7 +13,7 @@ import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver.call_report import CallReport, LaunchReport, LaunchTiming
 from vyre_opt.driver.machine_target import MachineTarget
-from vyre_opt.execution.dispatcher import BackendError, BadInputs
+from vyre_opt.execution import BackendError, BadInputs
 from vyre_opt.fusion.group_count import GroupCount
 from vyre_opt.scheduling.launch_forms import LaunchForms, LaunchSite
 from vyre_opt.scheduling.machines import MACHINES

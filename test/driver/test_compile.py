@@ -11,7 +11,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, dispatcher, parse, print_program
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.lang import Write, f32
 
 

@@ -14,8 +14,9 @@ from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, kernels
-from vyre_opt.execution.dispatcher import OutputAlloc, dispatcher
-from vyre_opt.ir.program import AccessMode
+from vyre_opt.execution import OutputAlloc
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import AccessMode
 from vyre_opt.targets.cuda import DeviceArray
 
 # --- what comes back

@@ -10,7 +10,7 @@ from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, Diagnostic, ProgramError
-from vyre_opt.execution.dispatcher import BadLaunch
+from vyre_opt.execution import BadLaunch
 from vyre_opt.execution.plans.steps import HostReadStep, LaunchStep, RepeatStep
 from vyre_opt.execution.plans.watch import Times, Watch
 from vyre_opt.targets.cuda import loaded_kernel

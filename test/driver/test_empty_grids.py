@@ -10,7 +10,7 @@ import pytest
 import vyre_opt as vyre
 from vyre_opt import BadInputs, BadLaunch, parse, run
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 TARGETS = ["ref", "cpu"]
 PASSES = [None, "default"]

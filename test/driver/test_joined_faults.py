@@ -16,8 +16,8 @@ from support.packed_kernels import LEVEL
 
 import vyre_opt as vyre
 from vyre_opt import Read, Write, f32, u32
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.pipeline import Launch
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import Launch
 from vyre_opt.lang.pipelines import PipelineFunction
 from vyre_opt.packs import load
 

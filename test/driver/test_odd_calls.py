@@ -13,8 +13,8 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import kernels
-from vyre_opt.execution.dispatcher import BadInputs, BadLaunch, ProgramError
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.execution import BadInputs, BadLaunch, ProgramError
+from vyre_opt.ir import DiagnosticError
 
 COPY = """vyre 2
 program @p workgroup(64) {

@@ -10,7 +10,7 @@ import pytest
 from support.unwritten import COUNT
 
 import vyre_opt
-from vyre_opt.execution.dispatcher import BadInputs, ProgramError
+from vyre_opt.execution import BadInputs, ProgramError
 from vyre_opt.targets.cpu import launch_sequence, loaded_plan, threads
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.launch import CompiledLaunch

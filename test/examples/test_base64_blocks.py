@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import dispatcher, parse_file
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 SOURCE = Path(__file__).parents[2] / "examples/base64_blocks.vyre"
 ALPHABET = (string.ascii_letters + string.digits + "+/").encode()

@@ -17,7 +17,7 @@ from support.quick import quick
 from support.tools_inside import call_opt
 
 from vyre_opt import PassManager, dispatcher, parse
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENCODINGS = ("base64", "hex")

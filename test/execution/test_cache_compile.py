@@ -20,7 +20,7 @@ from vyre_opt.execution.cache.compilations import new_log, pack_parts, unpack_pa
 from vyre_opt.execution.cache.inventory import survey
 from vyre_opt.execution.cache.keys import compile_key
 from vyre_opt.execution.cache.store import Store
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower

@@ -19,9 +19,9 @@ import vyre_opt
 from vyre_opt import ProgramError, dispatcher, parse
 from vyre_opt.execution.cache import keys
 from vyre_opt.execution.signatures import signature_of
-from vyre_opt.ir.program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
+from vyre_opt.ir import AccessMode, Block, Buffer, DataType, Module, Op, Param, Program, Value
+from vyre_opt.ir.program import Func, Spec
 from vyre_opt.ir.snapshot import Snapshot
-from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.targets import GpuTarget, gpu
 from vyre_opt.targets.cpu import object_cache

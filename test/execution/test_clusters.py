@@ -19,7 +19,7 @@ from vyre_opt import (
     program,
     u32,
 )
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 
 SEEDS = quick(sorted(range(120), key=lambda seed: seed not in (1, 7)), keep=2)
 """First those of small clusters and few rounds: each way of a hand-off is compiled for itself."""

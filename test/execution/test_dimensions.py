@@ -11,9 +11,10 @@ from support.quick import quick
 
 import vyre_opt
 from vyre_opt import PassManager, parse, print_program
-from vyre_opt.execution.dispatcher import BadInputs, BadLaunch, ProgramError, dispatcher
+from vyre_opt.execution import BadInputs, BadLaunch, ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.execution.shapes import result_shape
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu"])
 

@@ -16,8 +16,9 @@ from vyre_opt.execution.cache import ir_results
 from vyre_opt.execution.cache.inventory import survey
 from vyre_opt.execution.cache.ir_results import ir_result
 from vyre_opt.execution.cache.store import Store, default_store
+from vyre_opt.ir import Module
 from vyre_opt.ir.ir_bytes import UnknownBytes, from_bytes, to_bytes
-from vyre_opt.ir.program import NO_ATTRS, Module
+from vyre_opt.ir.program import NO_ATTRS
 from vyre_opt.observers import OBSERVERS
 from vyre_opt.targets.cpu import host
 

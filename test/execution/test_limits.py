@@ -11,7 +11,7 @@ from support.each import each
 
 from vyre_opt import BackendError, BadInputs, LimitError, Limits, parse
 from vyre_opt.execution import limits as limits_module
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.lowering.common.compile_cost import HOST, check_compile_cost
 from vyre_opt.lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
 

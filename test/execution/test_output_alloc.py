@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.execution.dispatcher import BackendError, BadInputs, OutputAlloc, ProgramError, dispatcher
+from vyre_opt.execution import BackendError, BadInputs, OutputAlloc, ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n"
 SOME = (

@@ -7,7 +7,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import Builder, DataType, DiagnosticError, ProgramError, parse, print_program
-from vyre_opt.ir.diagnostics import Location, Source
+from vyre_opt.ir import Location, Source
 
 U32, I8, F32, F16 = DataType.U32, DataType.I8, DataType.F32, DataType.F16
 

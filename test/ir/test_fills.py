@@ -11,7 +11,7 @@ from support.tools_inside import call_opt, call_run
 
 import vyre_opt
 from vyre_opt import DiagnosticError, PipelineBuilder, parse, print_program
-from vyre_opt.ir.pipeline import Fill
+from vyre_opt.ir import Fill
 from vyre_opt.ir.structure import check_structure
 
 TEXT = """vyre 2

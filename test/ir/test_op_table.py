@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 from support.each import each
 
+from vyre_opt.ir import OPS, Builder, DataType, OpDef
 from vyre_opt.ir.arith import int_range
-from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.formats import FORMATS
 from vyre_opt.ir.op_builders import BUILDERS
 from vyre_opt.ir.op_rules import OP_RULES
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.op_syntax import SYNTAX
 
 EFFECTS = {

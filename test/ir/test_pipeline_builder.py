@@ -7,7 +7,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import Builder, DiagnosticError, PipelineBuilder
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 
 def scale() -> Program:

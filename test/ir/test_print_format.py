@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from vyre_opt.ir import DataType, DiagnosticError
 from vyre_opt.ir.arith import encode_float
-from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.print_format import MAX_OPERANDS, format_line
-from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import parse
 
 U8, U32, I8, I64 = DataType.U8, DataType.U32, DataType.I8, DataType.I64

@@ -10,8 +10,7 @@ from support.launch_pipelines import launch_pipeline
 from support.tools_inside import call_opt, call_run
 
 from vyre_opt import PassManager, parse, print_program, verify
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import DiagnosticError, Module
 from vyre_opt.ir.unreached_elements import LaunchedAt, unreached_elements
 from vyre_opt.lsp.analysis import Analyzer
 

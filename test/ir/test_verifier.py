@@ -9,10 +9,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import Builder, DataType, DiagnosticError, parse, verify
-from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.pipeline import KernelStage
-from vyre_opt.ir.program import Block, Op, Value
+from vyre_opt.ir import OPS, Block, KernelStage, Op, Source, Value
 from vyre_opt.syntax.parser import parse_source
 
 DECLARATIONS = """

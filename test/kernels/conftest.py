@@ -13,7 +13,7 @@ import pytest
 
 from vyre_opt import dispatcher
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 TARGETS = ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

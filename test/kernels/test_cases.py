@@ -9,9 +9,7 @@ from support.kernel_cases import KernelCase, kernel_cases
 from support.quick import quick
 
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import OPS, Module, verify
 
 CASES = kernel_cases()
 ANYWHERE = [case for case in CASES if not case.waits]

@@ -11,7 +11,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import dispatcher, kernels
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 from vyre_opt.kernels.embedding import EmbeddingShape
 from vyre_opt.kernels.embedding_merge import MOST_GROWTH, merged_groups, merged_shape
 

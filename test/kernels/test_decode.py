@@ -15,9 +15,9 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, kernels, parse, print_program
-from vyre_opt.execution.dispatcher import BadInputs, Dispatcher
-from vyre_opt.ir.program import Module, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.execution import BadInputs
+from vyre_opt.execution.dispatcher import Dispatcher
+from vyre_opt.ir import DataType, Module, Program
 from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa
 from vyre_opt.kernels.named import named_kernel

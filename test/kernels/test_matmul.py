@@ -15,10 +15,9 @@ from support.kernel_cases.matmul import ACTIVATIONS, bf16_bits, exact_product, p
 from support.quick import quick
 
 from vyre_opt import dispatcher, kernels, parse, print_program
-from vyre_opt.execution.dispatcher import BadInputs
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.types import DataType
-from vyre_opt.ir.verifier import check, verify
+from vyre_opt.execution import BadInputs
+from vyre_opt.ir import DataType, DiagnosticError, verify
+from vyre_opt.ir.verifier import check
 from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
 from vyre_opt.kernels.matmul_program import (
@@ -30,7 +29,7 @@ from vyre_opt.kernels.matmul_program import (
     matmul_schedule,
 )
 from vyre_opt.kernels.named import expand
-from vyre_opt.tuning.workload import kernel_workload
+from vyre_opt.tuning import kernel_workload
 
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
 EXTENTS = (1, 2, 5, 16, 17, 31, 33, 67, 97, 131)

@@ -12,9 +12,8 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernels, parse, print_program, run
 from vyre_opt.analysis.bounds import BoundsProofs
+from vyre_opt.ir import DataType, Module
 from vyre_opt.ir.lowered_ops import WARPGROUP_MUL_ADD
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.matmul_program import (
     MatmulProblem,
     UnitSchedule,
@@ -29,7 +28,7 @@ from vyre_opt.kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_g
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.legalization import legal_unit
 from vyre_opt.lowering.nvptx.targets import GPUS, gpu
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
 SCHEDULES = [

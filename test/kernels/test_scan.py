@@ -11,8 +11,8 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import kernels
-from vyre_opt.execution.dispatcher import BadInputs
-from vyre_opt.ir.types import DataType
+from vyre_opt.execution import BadInputs
+from vyre_opt.ir import DataType
 from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_state
 
 

@@ -13,7 +13,7 @@ from support.decode_scan_program import search_grid, search_schedule
 from support.quick import quick
 
 from vyre_opt import dispatcher, kernel_workload
-from vyre_opt.ir.types import DataType as D
+from vyre_opt.ir import DataType as D
 from vyre_opt.kernels.chain import (
     ChainSchedule,
     batch_schedule,

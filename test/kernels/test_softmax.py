@@ -8,9 +8,9 @@ import pytest
 from support.each import each
 
 from vyre_opt import kernels
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
+from vyre_opt.ir import DataType
 from vyre_opt.ir.ops import MAX_COLUMNS
-from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_rows import softmax
 from vyre_opt.kernels.softmax_schedules import SoftmaxSchedule
 

@@ -11,8 +11,7 @@ from support.each import each
 from support.modules import written_module
 
 import vyre_opt
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir import OPS, Builder
 from vyre_opt.lang.intrinsics import INTRINSICS, namespaces
 
 CALLED = [

@@ -16,9 +16,8 @@ from support.quick import quick
 from support.sample import Sample
 
 from vyre_opt import fingerprint, parse
-from vyre_opt.ir.ops import NAMED_KERNELS, OPS
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import OPS, Module, errors_of
+from vyre_opt.ir.ops import NAMED_KERNELS
 from vyre_opt.syntax.printer import canonical_text
 
 # what is random does what no author means

@@ -6,7 +6,7 @@ import pytest
 from support.python_normal_form import bring_to_normal_form
 
 from vyre_opt import fingerprint, parse
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import errors_of
 
 TEXT = """vyre 2
 func @double(%v : u32) -> u32 {{

@@ -9,7 +9,7 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f16, f32, i32, u8, u32
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.lang.functions import Kernel
 
 

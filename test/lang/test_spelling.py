@@ -11,7 +11,7 @@ import pytest
 import vyre_opt as vyre
 from vyre_opt import BadLaunch, DiagnosticError, ProgramError, parse
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u8, u32
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 F32 = np.zeros(64, np.float32)
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError, render
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.types import DataType
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import DataType, Diagnostic, DiagnosticError, Module
+from vyre_opt.ir.diagnostics import render
 from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.named import expand, named_kernel
 from vyre_opt.lowering.common.compile_cost import GPU, HOST, compile_cost

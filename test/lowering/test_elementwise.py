@@ -18,9 +18,7 @@ from support.each import each
 from support.pairs import pairs
 from support.quick import quick
 
-from vyre_opt.ir import arith
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, OpDef, arith
 from vyre_opt.lowering.common import conversions, elementwise
 from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer

@@ -7,7 +7,7 @@ import re
 import pytest
 from support.each import each
 
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.lowering.host.abi import HostCode
 from vyre_opt.lowering.host.barrier_split import Phase, PlanItem, Segment, split_at_barriers
 from vyre_opt.lowering.host.flatten import flatten

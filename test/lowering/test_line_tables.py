@@ -11,7 +11,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt.execution.cache.keys import line_table_key
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

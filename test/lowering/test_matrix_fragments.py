@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_opt.ir.types import DataType as D
+from vyre_opt.ir import DataType as D
 from vyre_opt.lowering.common.matrix_fragments import MMA, ROWS
 
 Place = tuple[int, int]

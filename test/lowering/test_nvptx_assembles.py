@@ -8,7 +8,7 @@ from support.kernel_cases import kernel_cases
 from support.op_programs import op_programs
 from support.quick import quick
 
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir import OPS
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

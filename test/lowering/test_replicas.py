@@ -8,7 +8,7 @@ from support.kernel_cases import kernel_cases
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Op, Program
 from vyre_opt.kernels.chain import ChainSchedule, chain
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower

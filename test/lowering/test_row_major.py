@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.ir.program import Op, Program
+from vyre_opt.ir import Op, Program
 from vyre_opt.lowering.common.row_major import row_major
 
 TEXT = """vyre 2

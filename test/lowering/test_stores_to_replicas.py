@@ -16,7 +16,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.lowering.nvptx.replicas import NeedsFence, replicas
 from vyre_opt.lowering.nvptx.targets import gpu
 

@@ -10,7 +10,7 @@ from support.lsp_client import Editor
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.vyre"))

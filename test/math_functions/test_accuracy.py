@@ -21,8 +21,7 @@ from support.math_oracle import (
 )
 from support.quick import quick
 
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.math_functions.functions import FUNCTIONS as RECORDED
 from vyre_opt.targets.ref.elementwise import compute
 

@@ -13,9 +13,7 @@ from support.math_oracle import arguments, numbers, stored
 from support.special_values import POW, UNARY, X
 
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType
 from vyre_opt.math_functions.approximations import APPROXIMATIONS
 from vyre_opt.math_functions.functions import approximation
 from vyre_opt.targets.ref import math_functions as interpreter

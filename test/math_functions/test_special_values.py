@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from support.special_values import INF, NAN, PI, POW, UNARY, X
 
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.targets.ref.elementwise import compute
 
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]

@@ -11,7 +11,7 @@ from support.op_programs import OpProgram
 from support.quick import quick
 
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 

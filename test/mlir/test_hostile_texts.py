@@ -10,8 +10,7 @@ import pytest
 from support.op_programs import op_programs
 from support.quick import quick
 
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import DiagnosticError, Source, verify
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 

@@ -10,8 +10,7 @@ from support.mlir_texts import alone, kernel_modules, module_of_text, op_cases, 
 from support.op_programs import op_programs
 from support.quick import quick
 
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import DiagnosticError, Module, Source
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals

@@ -6,7 +6,7 @@ import pytest
 from support.each import each
 from support.op_samples import op_samples
 
-from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir import OPS, OpDef
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.helpers.arithmetic import ARITHMETIC
 from vyre_opt.mlir.op_map import EMITTED

@@ -13,8 +13,7 @@ from support.op_programs import OpProgram
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import DiagnosticError, Module, Source
 from vyre_opt.ir.verifier import check
 from vyre_opt.lowering.common.workgroup_reductions import with_subgroup_reductions
 from vyre_opt.math_functions.approximations import APPROXIMATIONS

@@ -13,8 +13,7 @@ import pytest
 from support.generator import random_program
 from support.mlir_texts import kernel_modules
 
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import DiagnosticError, Module
 from vyre_opt.lowering.nvptx.targets import STATIC_SHARED_BYTES
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.syntax.parser import parse

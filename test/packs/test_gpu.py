@@ -18,7 +18,7 @@ import vyre_opt as vyre
 from vyre_opt import kernels
 from vyre_opt.driver import numeric_kernels
 from vyre_opt.driver.planned_function import PlannedFunction
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 from vyre_opt.packs import PackError, load
 from vyre_opt.targets.cuda import device
 

@@ -17,7 +17,7 @@ from support.tools_inside import call_pack
 
 import vyre_opt as vyre
 from vyre_opt import kernels
-from vyre_opt.execution.dispatcher import DispatchError
+from vyre_opt.execution import DispatchError
 from vyre_opt.ir.tracebacks import CallerError
 from vyre_opt.pack_files.compare import differences
 from vyre_opt.pack_files.format import Pack, PackError, Part, canonical, pack_bytes

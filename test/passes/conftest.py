@@ -9,9 +9,9 @@ import pytest
 
 from vyre_opt import dispatcher
 from vyre_opt.execution.arrays import storage_type
+from vyre_opt.ir import AccessMode, HostRead, Launch, Module, Repeat
 from vyre_opt.ir.grids import evaluate
-from vyre_opt.ir.pipeline import HostRead, Launch, Repeat, Stage
-from vyre_opt.ir.program import AccessMode, Module
+from vyre_opt.ir.pipeline import Stage
 
 Seen = list[tuple[str, bytes]]
 

@@ -10,13 +10,11 @@ from support.each import each
 
 from vyre_opt import PassManager, fingerprint, parse, parse_file
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import OPS, Module
 from vyre_opt.ir.verifier import check
-from vyre_opt.passes import registry
+from vyre_opt.passes import Pass, PassContext, register, registry
 from vyre_opt.passes.bisect import BisectLimit
-from vyre_opt.passes.manager import PassContext
-from vyre_opt.passes.registry import BUILTIN, Pass, find_pass, register
+from vyre_opt.passes.registry import BUILTIN, find_pass
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAT = ROOT / "examples" / "heat.vyre"

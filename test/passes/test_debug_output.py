@@ -8,7 +8,8 @@ import pytest
 from support.each import each
 
 from vyre_opt import PassManager, fingerprint, parse, print_program
-from vyre_opt.passes.manager import DebugOutput, PassContext
+from vyre_opt.passes import PassContext
+from vyre_opt.passes.manager import DebugOutput
 from vyre_opt.passes.registry import BUILTIN, LEGALIZATIONS
 
 BARRIERS = """vyre 1

@@ -9,7 +9,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import PassManager, candidate_handoffs, count_opportunities, dispatcher, parse, print_program
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 from vyre_opt.passes.manager import Result
 from vyre_opt.passes.registry import make_pass
 

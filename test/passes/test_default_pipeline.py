@@ -11,7 +11,7 @@ from support.quick import quick
 
 import vyre_opt
 from vyre_opt import PassManager, parse
-from vyre_opt.ir.pipeline import Launch
+from vyre_opt.ir import Launch
 from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import PassError
 

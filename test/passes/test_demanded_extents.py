@@ -10,7 +10,7 @@ from support.certifying import decisions_of
 
 from vyre_opt import PassManager, compile, parse, print_program
 from vyre_opt.analysis import pipeline_uses
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 from vyre_opt.passes import decode_scan_fuse
 
 TEXT = """vyre 2

@@ -14,8 +14,8 @@ from support.planted_faults import compare_faults
 from support.quick import quick
 
 from vyre_opt import PassManager, compile, parse, print_program
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import Module
 from vyre_opt.lowering.nvptx.abi import EntryPoint, Fault, FaultSite, Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu

@@ -13,8 +13,7 @@ from support.quick import quick
 
 import vyre_opt
 from vyre_opt import PassManager, parse, verify
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Launch, Module
 
 PROGRAMS = """vyre 2
 

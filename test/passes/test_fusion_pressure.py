@@ -13,9 +13,7 @@ import pytest
 from support.calls import count_calls
 
 from vyre_opt import PassManager, parse, print_program
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir import DiagnosticError, Launch, Module, Program
 from vyre_opt.passes.context import PassContext
 
 COPY = """vyre 1
@@ -218,7 +216,7 @@ def test_kernel_that_is_not_expanded_ends_the_chain() -> None:
 
 
 def test_missing_dispatcher_is_a_located_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vyre_opt.execution.dispatcher import BackendError
+    from vyre_opt.execution import BackendError
     from vyre_opt.fusion import pressure
 
     def refuse(*args: object, **rest: object) -> float:

@@ -11,8 +11,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import DiagnosticError, Module
 
 PRELUDE = """
   %g = global_id x

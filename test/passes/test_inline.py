@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError, render
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import Diagnostic, DiagnosticError, Module
+from vyre_opt.ir.diagnostics import render
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import GPUS

@@ -8,12 +8,11 @@ import pytest
 from support.each import each
 
 from vyre_opt import parse
-from vyre_opt.ir.program import Buffer, Program
+from vyre_opt.ir import Buffer, Program
 from vyre_opt.kernels.expansion import Expansion, ExpansionRequest
 from vyre_opt.kernels.named import expand
-from vyre_opt.passes import expand_kernels
+from vyre_opt.passes import PassManager, expand_kernels
 from vyre_opt.passes.context import Analyses
-from vyre_opt.passes.manager import PassManager
 
 
 class Named:

@@ -14,11 +14,9 @@ from support.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
 from vyre_opt import PassManager, fingerprint, parse, print_program
 from vyre_opt.fusion import group_legality, pair_legality
-from vyre_opt.ir.pipeline import Launch, Pipeline
-from vyre_opt.ir.program import Buffer, Module
-from vyre_opt.ir.types import DataType
-from vyre_opt.passes import launch_fusion
-from vyre_opt.passes.manager import PassContext, Remark, Result
+from vyre_opt.ir import Buffer, DataType, Launch, Module, Pipeline
+from vyre_opt.passes import PassContext, launch_fusion
+from vyre_opt.passes.manager import Remark, Result
 from vyre_opt.passes.registry import PassError
 
 DECODE_AND_SUM = """vyre 1

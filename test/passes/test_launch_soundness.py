@@ -18,7 +18,7 @@ from support.quick import quick
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.analysis.refusal import Refusal
-from vyre_opt.execution.dispatcher import DispatchError
+from vyre_opt.execution import DispatchError
 from vyre_opt.fusion import group_legality, halo_plan, join, pair_legality
 from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import PassFailure

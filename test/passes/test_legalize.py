@@ -12,12 +12,10 @@ import pytest
 from support.each import each
 
 import vyre_opt
-from vyre_opt.execution.dispatcher import BadInputs
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.execution import BadInputs
+from vyre_opt.ir import DiagnosticError, Module, Op, Program, Value, errors_of
 from vyre_opt.ir.lowered_ops import LOWERED_ATTRS, lowered_attrs
-from vyre_opt.ir.program import Module, Op, Program, Value
 from vyre_opt.ir.structure import check_structure
-from vyre_opt.ir.verifier import errors_of
 from vyre_opt.lowering.common import legalization
 from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.host.legalization import legal_program
@@ -25,8 +23,9 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.legalization import legal_unit
 from vyre_opt.lowering.nvptx.targets import gpu
+from vyre_opt.passes import PassManager
 from vyre_opt.passes.legalize import TARGETS
-from vyre_opt.passes.manager import PassFailure, PassManager
+from vyre_opt.passes.manager import PassFailure
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program
 from vyre_opt.targets.cpu.compiler import LegalForm

@@ -12,23 +12,12 @@ from support.each import each
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.analysis.footprint import Footprints
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.program import Module, Op, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, DiagnosticError, Module, Op, OpDef, Program
 from vyre_opt.ir.uniformity import Uniformity
-from vyre_opt.passes import registry
-from vyre_opt.passes.manager import Analyses, PassContext, PassFailure, schedule_passes
+from vyre_opt.passes import Pass, PassContext, register, register_analysis, registry
+from vyre_opt.passes.manager import Analyses, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
-from vyre_opt.passes.registry import (
-    NoOptions,
-    Pass,
-    PassError,
-    find_pass,
-    make_pass,
-    register,
-    register_analysis,
-)
+from vyre_opt.passes.registry import NoOptions, PassError, find_pass, make_pass
 
 TEXT = """vyre 1
 program @p workgroup(4) {

@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 from support.each import each
 
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Block, Module, Op, Value
+from vyre_opt.ir import Block, DataType, Launch, Module, Op, Value
 from vyre_opt.ir.rewrite import clone
-from vyre_opt.ir.types import DataType
 from vyre_opt.passes.module_state import ModuleState
 from vyre_opt.syntax.parser import parse
 

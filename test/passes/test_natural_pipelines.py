@@ -10,8 +10,8 @@ from support.pipeline_runs import launches
 from support.quick import quick
 
 from vyre_opt import PassManager, compile, parse
+from vyre_opt.ir import Launch
 from vyre_opt.ir.grids import show_extent
-from vyre_opt.ir.pipeline import Launch
 
 
 def check(seed: int, target: str) -> tuple[int, int]:

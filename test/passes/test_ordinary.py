@@ -16,10 +16,9 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.ir.arith import encode_float, int_range
 from vyre_opt.ir.literals import show
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
 
 PIPELINES = (
     "barrier_elim",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import PassManager, parse, run
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 
 JOIN = "launch_fusion,decode_scan_fuse"
 

@@ -10,7 +10,7 @@ import pytest
 from support.op_programs.maker import differs
 
 from vyre_opt import PassManager, dispatcher, parse
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 STORED = {
     "f16": "f2",

@@ -18,7 +18,7 @@ from vyre_opt.fusion.bound_program import BoundProgram
 from vyre_opt.fusion.halo_recompute import HaloTile
 from vyre_opt.fusion.join import JoinPlan
 from vyre_opt.fusion.result_check import UnsoundResult
-from vyre_opt.ir.program import Block, Program
+from vyre_opt.ir import Block, Program
 from vyre_opt.passes import decode_scan_fuse, store_forward
 
 HANDOFF = """vyre 2

@@ -12,10 +12,7 @@ from support.quick import quick
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.analysis.alignment import Alignment
 from vyre_opt.analysis.linear import LinearAnalysis
-from vyre_opt.ir import arith
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Module, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Module, Program, Value, arith
 
 LANES, OWN = 8, 16
 """Invocations of a program, and elements of @y that each of them owns."""

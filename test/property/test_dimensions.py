@@ -19,8 +19,8 @@ from support.shaped_kernels import shaped_pipeline
 
 import vyre_opt
 from vyre_opt import parse, print_program
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.program import AccessMode, Buffer
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import AccessMode, Buffer
 
 PASSES = (
     "launch_fusion,canonicalize,cse,store_forward,simplify_cf,dce",

@@ -16,7 +16,7 @@ from support.graph_patterns.variants import Variant, variants
 from support.quick import quick
 
 from vyre_opt import PassManager
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import errors_of
 
 ALL = list(cases())
 FIRST = list({case.variant: case for case in reversed(ALL)}.values())[::-1]

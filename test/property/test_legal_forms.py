@@ -9,9 +9,9 @@ from support.matrix_pipelines import matrix_pipeline
 from support.quick import quick
 from support.warpgroup_programs import SharedFactor
 
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 from vyre_opt.lowering.nvptx.abi import BOUNDS
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program

@@ -18,11 +18,10 @@ from vyre_opt import parse
 from vyre_opt.analysis.dependence import DependenceTest
 from vyre_opt.analysis.footprint import MemoryAccess
 from vyre_opt.certify.certifier import Certifier
-from vyre_opt.execution.dispatcher import DispatchError
+from vyre_opt.execution import DispatchError
 from vyre_opt.fusion import pair_legality
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.passes import barrier_elim
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError
+from vyre_opt.passes import PassManager, barrier_elim
 
 
 def compared(target: str, seeds: Any, passes: str = PASSES) -> Any:

@@ -16,7 +16,7 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.fusion import pair_legality
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import errors_of
 
 
 @pytest.mark.parametrize("kind", quick(KINDS, keep=6), ids=str)

@@ -17,7 +17,7 @@ from support.quick import quick
 from support.sample import Sample
 
 from vyre_opt import fingerprint, parse, print_program
-from vyre_opt.ir.diagnostics import Source
+from vyre_opt.ir import Source
 from vyre_opt.syntax.upgrade import upgrade
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)

@@ -14,7 +14,7 @@ from support.differential import Difference, compare_ops, compare_random, smalle
 from support.quick import quick
 
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
 PART = 4

@@ -15,7 +15,7 @@ from vyre_opt import parse
 from vyre_opt.analysis import bounds, coverage, dependence, footprint, virtual_index
 from vyre_opt.analysis.affine import AffineExpr
 from vyre_opt.analysis.footprint import MemoryAccess
-from vyre_opt.ir.program import Op
+from vyre_opt.ir import Op
 
 SETTINGS = Settings(statements=6, dimensions=0.7)
 PART = 5

@@ -8,8 +8,9 @@ from support.quick import quick
 from support.sample import random_inputs
 
 from vyre_opt import parse, print_program, verify
-from vyre_opt.execution.dispatcher import DispatchError, dispatcher
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import DispatchError
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import Module
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 
 GRID = (1, 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre_opt import parse
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 
 BROKEN = """vyre 1

@@ -20,9 +20,7 @@ from vyre_opt import (
     pattern,
     pattern_on,
 )
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Op
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import DiagnosticError, Op, errors_of
 from vyre_opt.rewriting.driver import MAX_DEPTH
 from vyre_opt.rewriting.pattern import Replacement
 

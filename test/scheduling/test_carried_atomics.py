@@ -8,8 +8,7 @@ import pytest
 from vyre_opt import parse
 from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.fusion.remark_sink import Silent
-from vyre_opt.ir.program import Program
-from vyre_opt.ir.verifier import errors_of
+from vyre_opt.ir import Program, errors_of
 from vyre_opt.scheduling.carried_atomics import carry_atomics
 
 TEXT = """vyre 2

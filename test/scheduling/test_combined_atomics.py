@@ -7,7 +7,7 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.scheduling.combined_atomics import combine_atomics
 
 TEXT = """vyre 2

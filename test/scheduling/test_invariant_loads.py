@@ -11,8 +11,8 @@ from support.quick import quick
 
 from vyre_opt import ProgramError, parse
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.program import Program
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import Program
+from vyre_opt.passes import PassManager
 
 
 def run(text: str, arrays: list[np.ndarray], passes: str, target: str) -> tuple[Program, np.ndarray]:

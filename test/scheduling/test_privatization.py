@@ -10,11 +10,12 @@ from support.quick import quick
 import vyre_opt as vyre
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.fusion.group_count import GroupCount, groups_param
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir import Module, Program
 from vyre_opt.ir.verifier import check
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 from vyre_opt.scheduling.privatization import privatize
 
 AS_PARAM = GroupCount(None, {})

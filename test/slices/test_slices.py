@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from vyre_opt import compile, parse, verify
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
-from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError
-from vyre_opt.ir.program import Program
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import Diagnostic, DiagnosticError, Program
+from vyre_opt.passes import PassManager
 from vyre_opt.syntax.printer import print_program
 
 Array = np.ndarray[Any, Any]

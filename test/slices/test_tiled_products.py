@@ -10,8 +10,8 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.program import Program
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import Program
+from vyre_opt.passes import PassManager
 from vyre_opt.syntax.parser import parse
 
 Array = np.ndarray[Any, Any]

@@ -12,9 +12,8 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import Read, Write, f32, parse
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module, Program
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, Module, Program
+from vyre_opt.passes import PassManager
 
 Array = np.ndarray[Any, Any]
 

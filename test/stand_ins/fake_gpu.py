@@ -21,11 +21,12 @@ import numpy as np
 import pytest
 
 import vyre_opt
+from vyre_opt.execution import BackendError, ProgramError
 from vyre_opt.execution import dispatcher as protocol
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.execution.dispatcher import BackendError, ProgramError, shared_dispatcher
+from vyre_opt.execution.dispatcher import shared_dispatcher
 from vyre_opt.execution.plans.host_plan import HostMemory
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, EntryPoint, Unit, storage_buffers
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.execution.dispatcher import DispatchError
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import DispatchError
+from vyre_opt.ir import Module
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.ref import RefDispatcher
 

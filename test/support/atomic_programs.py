@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vyre_opt import parse
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 
 __all__ = ["CELLS", "FLOATS", "INTEGERS", "LANES", "array", "atomic_program", "numbers"]
 

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Value
 
 from .slice_programs import NUMPY, SliceProgram
 

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from vyre_opt.ir.builder import Builder, Operand
-from vyre_opt.ir.program import Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Value
+from vyre_opt.ir.builder import Operand
 
 __all__ = ["Layout", "clamped_indices", "random_input_shape", "random_layout"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 from vyre_opt.syntax.parser import parse
 

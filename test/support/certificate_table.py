@@ -16,10 +16,8 @@ import click
 from vyre_opt import parse
 from vyre_opt.certificates import CertificateWriter
 from vyre_opt.checker import Report, check
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, Module, errors_of
+from vyre_opt.passes import PassManager
 
 __all__ = ["BEGIN", "END", "PASSES", "example_texts", "lit_texts", "reported", "row", "table"]
 

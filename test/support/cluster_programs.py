@@ -7,9 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Program, Value
 
 __all__ = ["WAYS", "ClusterProgram", "HandOff", "Mail"]
 

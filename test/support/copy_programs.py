@@ -6,9 +6,7 @@ import random
 
 import numpy as np
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Program, Value
 
 __all__ = ["StreamedTiles"]
 

@@ -21,9 +21,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Buffer, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Buffer, Builder, DataType, Program, Value
 from vyre_opt.kernels.collective import SUBGROUP, as_type, claimed_slots, guarded, offset
 from vyre_opt.kernels.decode import Values, base64_bytes, base64_characters, sextets
 from vyre_opt.kernels.targets import MULTIPROCESSORS, is_gpu

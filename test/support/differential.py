@@ -14,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from vyre_opt.execution.debug_prints import on_debug_print
-from vyre_opt.execution.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from vyre_opt.execution import DispatchError, ProgramError, on_debug_print
+from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
 from vyre_opt.execution.processors import available
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 from vyre_opt.syntax.parser import parse

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import AXES, FASTMATH, OPS, OpDef
-from vyre_opt.ir.program import Op, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType, Op, OpDef, Value
+from vyre_opt.ir.ops import AXES, FASTMATH
 
 from .sample import random_bits
 

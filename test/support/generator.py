@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Module, Param, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Module, Param, Program
 
 from .expressions import SCALARS, Expressions, Settings
 from .memory import MemoryGenerator

@@ -11,9 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Buffer, Module, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Buffer, Builder, DataType, Module, Value
 
 from .sample import Sample
 

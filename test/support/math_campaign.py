@@ -21,10 +21,7 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType, Program
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 from .math_oracle import FUNCTIONS, LARGEST, LEAST, UNARY, Array, arguments, errors, in_domain, numbers

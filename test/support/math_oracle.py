@@ -10,9 +10,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from vyre_opt.ir import arith
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, arith
 
 __all__ = [
     "FUNCTIONS",

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.execution.dispatcher import DispatchError
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.execution import DispatchError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.ref import RefDispatcher
 

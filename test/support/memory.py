@@ -16,10 +16,8 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from vyre_opt.ir import OPS, Buffer, DataType, Value
 from vyre_opt.ir.builder import Operand
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Buffer, Value
-from vyre_opt.ir.types import DataType
 
 from .buffer_layouts import Layout, clamped_indices, random_input_shape, random_layout
 from .expressions import INTEGERS, SCALARS, VECTORS, Expressions

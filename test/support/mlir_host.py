@@ -21,7 +21,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.ir.program import Dim3, Module, Program
+from vyre_opt.ir import Module, Program
+from vyre_opt.ir.program import Dim3
 from vyre_opt.lowering.nvptx.abi import storage_buffers
 from vyre_opt.mlir.emit import emit_mlir
 

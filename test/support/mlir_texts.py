@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.program import Module, Program
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, Module, Program, Source, errors_of
+from vyre_opt.passes import PassManager
 from vyre_opt.syntax.parser import parse_source
 
 from .kernel_cases import kernel_cases

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import KernelDef, OpDef, Role
-from vyre_opt.ir.program import Module, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Module, OpDef, Value
+from vyre_opt.ir.ops import KernelDef, Role
 
 __all__ = ["kernel_counts", "op_samples"]
 

@@ -8,10 +8,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest.mock import patch
 
-from vyre_opt.ir.diagnostics import DiagnosticError, Location, Source, render
+from vyre_opt.ir import Block, DataType, DiagnosticError, Location, Op, Source, Value
+from vyre_opt.ir.diagnostics import render
 from vyre_opt.ir.literals import Written
-from vyre_opt.ir.program import NO_ATTRS, Block, Op, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir.program import NO_ATTRS
 from vyre_opt.syntax import parser
 
 from .fuzz.text_mutations import TOKEN

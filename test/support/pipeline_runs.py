@@ -26,10 +26,9 @@ import numpy as np
 
 from vyre_opt.driver.binding import Signature
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.execution.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.pipeline import KernelStage, Launch, Pipeline
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import DispatchError, ProgramError
+from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
+from vyre_opt.ir import DiagnosticError, KernelStage, Launch, Module, Pipeline
 from vyre_opt.passes.manager import PassFailure
 from vyre_opt.syntax.parser import parse
 

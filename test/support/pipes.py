@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.verifier import verify
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, verify
+from vyre_opt.passes import PassManager
 from vyre_opt.passes.pipeline_text import parse_pipeline
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program

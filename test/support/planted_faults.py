@@ -18,12 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vyre_opt import parse, print_program
-from vyre_opt.execution.dispatcher import Dispatcher, DispatchError, ProgramError
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Block, Module, Op, Value
+from vyre_opt.execution import DispatchError, ProgramError
+from vyre_opt.execution.dispatcher import Dispatcher
+from vyre_opt.ir import OPS, Block, Launch, Module, Op, Value, errors_of
 from vyre_opt.ir.rewrite import become
-from vyre_opt.ir.verifier import errors_of
 from vyre_opt.rewriting.cloning import copy_module
 
 from .pipeline_runs import Arrays, Kind, Observation, any_inputs, difference, observe, seed_pipeline

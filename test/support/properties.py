@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.execution.debug_prints import on_debug_print
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
-from vyre_opt.ir.diagnostics import DiagnosticError, render
-from vyre_opt.ir.program import Buffer, Dim3, Module, Program
-from vyre_opt.ir.verifier import errors_of
-from vyre_opt.passes.manager import PassFailure, PassManager, Result
+from vyre_opt.execution import ProgramError, on_debug_print
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import Buffer, DiagnosticError, Module, Program, errors_of
+from vyre_opt.ir.diagnostics import render
+from vyre_opt.ir.program import Dim3
+from vyre_opt.passes import PassManager
+from vyre_opt.passes.manager import PassFailure, Result
 from vyre_opt.passes.registry import LEGALIZATIONS, pass_names
 from vyre_opt.syntax.fingerprint import fingerprint
 from vyre_opt.syntax.parser import parse

@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from vyre_opt.ir import OPS, Block, DataType, Module, Op, Program, Value
 from vyre_opt.ir.loops import bounds, with_bounds
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Block, Module, Op, Program, Value
 from vyre_opt.ir.rewrite import constant_value, keep_results, splittable
-from vyre_opt.ir.types import DataType
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.walker import Walker
 
 __all__ = ["bring_to_normal_form"]

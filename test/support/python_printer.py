@@ -21,12 +21,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from vyre_opt.ir import arith
+from vyre_opt.ir import Block, Buffer, DataType, Module, Op, Program, Value, arith
 from vyre_opt.ir.loops import bounds, inits
 from vyre_opt.ir.ops import AXES
-from vyre_opt.ir.program import Block, Buffer, Func, Module, Op, Program, Value
+from vyre_opt.ir.program import Func
 from vyre_opt.ir.rewrite import splittable
-from vyre_opt.ir.types import DataType
 
 __all__ = ["print_as_python"]
 

@@ -16,11 +16,9 @@ The program that comes out is another one, which may be at fault when it runs; i
 
 from __future__ import annotations
 
-from vyre_opt.ir import arith
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import NO_ATTRS, AccessMode, Buffer, Module, Op, Program, Value
-from vyre_opt.ir.types import DataType
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import OPS, AccessMode, Buffer, DataType, Module, Op, Program, Value, arith
+from vyre_opt.ir.program import NO_ATTRS
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_for
 from vyre_opt.rewriting.walker import Walker
 

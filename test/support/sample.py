@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.execution.arrays import bits_type, storage_type
-from vyre_opt.ir import arith
-from vyre_opt.ir.program import AccessMode, Buffer, Dim3, Module, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import AccessMode, Buffer, DataType, Module, Program, arith
+from vyre_opt.ir.program import Dim3
 
 MAX_SLOTS = 4
 """Elements of one buffer that one invocation owns, at most."""

@@ -17,12 +17,13 @@ import numpy as np
 from support.decode_scan_program import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from support.dense_automaton import DenseAutomaton, build_automaton, matches_of_hits
 from vyre_opt.analysis.buffer_layout import BufferLayout
-from vyre_opt.execution.dispatcher import BadInputs, OutputAlloc
-from vyre_opt.ir.program import Module
+from vyre_opt.execution import BadInputs, OutputAlloc
+from vyre_opt.ir import Module
 from vyre_opt.kernels.named.kernel import LANES, Products
 from vyre_opt.kernels.targets import is_gpu
+from vyre_opt.tuning import Space
 from vyre_opt.tuning.shape_class import size_class
-from vyre_opt.tuning.space import Config, Space
+from vyre_opt.tuning.space import Config
 from vyre_opt.tuning.workload import Trial
 from vyre_scan.programs.text_units import ENCODINGS
 
@@ -75,8 +76,8 @@ class SearchWorkload:
         return {name: int(value) for name, value in schedule.items()} | {"threshold": FUSED}
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
+        from vyre_opt.passes import PassManager
         from vyre_opt.passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
-        from vyre_opt.passes.manager import PassManager
 
         schedule = _schedule(config)
         grid = search_grid(schedule, self.size)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vyre_opt.ir import OPS, DataType, Value
 from vyre_opt.ir.builder import Nest, Operand
-from vyre_opt.ir.ops import COMBINERS, OPS
-from vyre_opt.ir.program import Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir.ops import COMBINERS
 
 from .expressions import INTEGERS, SCALARS, Expressions
 from .memory import DividedBuffer, MemoryGenerator, Track

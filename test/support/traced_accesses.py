@@ -26,11 +26,11 @@ from vyre_opt.analysis.coverage import CoverageWalk
 from vyre_opt.analysis.dependence import DependenceTest, workgroup_axis
 from vyre_opt.analysis.footprint import Footprints, MemoryAccess
 from vyre_opt.analysis.virtual_index import components
-from vyre_opt.execution.debug_prints import on_debug_print
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
-from vyre_opt.ir import loops
+from vyre_opt.execution import ProgramError, on_debug_print
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import AccessMode, Module, Op, Program, Value, loops
 from vyre_opt.ir.ops import AXES
-from vyre_opt.ir.program import AccessMode, Dim3, Module, Op, Program, Value
+from vyre_opt.ir.program import Dim3
 from vyre_opt.targets.ref.frame import Frame
 from vyre_opt.targets.ref.machine import Machine
 from vyre_opt.targets.ref.table import TABLE

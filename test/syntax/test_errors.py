@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.ir.diagnostics import Diagnostic, render
+from vyre_opt.ir import Diagnostic
+from vyre_opt.ir.diagnostics import render
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @text : u32[4] read_write binding(0) live_out\n"
 

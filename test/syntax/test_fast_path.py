@@ -18,9 +18,7 @@ from support.quick import quick
 from support.tools_inside import call_opt
 
 from vyre_opt import parse, print_program
-from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Op
+from vyre_opt.ir import OPS, Op, Source
 from vyre_opt.syntax import parser
 from vyre_opt.syntax.op_syntax import Tail
 from vyre_opt.syntax.parser.recovery import RecoveringActions

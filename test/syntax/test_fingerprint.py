@@ -13,8 +13,7 @@ from support import Settings, random_program
 from support.quick import quick
 
 from vyre_opt import fingerprint, parse, print_program
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Module, Op, Program
+from vyre_opt.ir import OPS, Module, Op, Program
 
 SETTINGS = Settings(statements=5, depth=2, fastmath=True)
 SEEDS = range(300, 330)

@@ -6,7 +6,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.ir.diagnostics import Diagnostic
+from vyre_opt.ir import Diagnostic
 
 HEAD = """vyre 1
 func @f(%t : f32) -> f32 {

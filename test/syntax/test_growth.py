@@ -9,7 +9,7 @@ from support.calls import count_calls
 from support.quick import quick
 
 from vyre_opt import parse, print_program
-from vyre_opt.ir.diagnostics import DiagnosticError, Source
+from vyre_opt.ir import DiagnosticError, Source
 from vyre_opt.syntax.fingerprint import fingerprint
 from vyre_opt.syntax.parser import parse_source
 

@@ -8,9 +8,7 @@ from support.op_samples import op_samples
 from support.quick import quick
 
 from vyre_opt import Builder, DataType, DiagnosticError, PassManager, fingerprint, parse, print_program
-from vyre_opt.ir.diagnostics import Diagnostic
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.program import Module, Op
+from vyre_opt.ir import OPS, Diagnostic, Module, Op, OpDef
 
 HEAD = """func @f(%t : f32, %n : u32) -> f32 {
   yield %t

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/**/*.vyre"))
 

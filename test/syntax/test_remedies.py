@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from support.each import each
 
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import DiagnosticError, verify
 from vyre_opt.syntax.parser import parse
 
 DECLARED = """  buffer @x : f32[?] read binding(0)

@@ -7,9 +7,8 @@ from support.each import each
 from support.op_samples import op_samples
 
 from vyre_opt import DataType, fingerprint, parse, print_program
+from vyre_opt.ir import OPS, OpDef, Program
 from vyre_opt.ir.literals import encode, show
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.program import Program
 
 
 def test_every_op_round_trips() -> None:

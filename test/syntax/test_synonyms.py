@@ -8,10 +8,8 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.ir.diagnostics import Diagnostic
+from vyre_opt.ir import OPS, DataType, Diagnostic
 from vyre_opt.ir.grids import FUNCTIONS
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.parser import tables
 from vyre_opt.syntax.synonyms import ROWS, Synonym, lookup
 

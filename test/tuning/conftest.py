@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from vyre_opt.ir.types import DataType
-from vyre_opt.tuning.space import Space
-from vyre_opt.tuning.workload import kernel_workload
+from vyre_opt.ir import DataType
+from vyre_opt.tuning import Space, kernel_workload
 
 F32, U32 = DataType.F32, DataType.U32
 

@@ -20,7 +20,7 @@ from vyre_opt import (
     parse,
 )
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.ir.pipeline import Launch
+from vyre_opt.ir import Launch
 from vyre_opt.lang import Read, Write, f32
 from vyre_opt.tuning import measure
 from vyre_opt.tuning.call_workload import CallWorkload, passes_of

@@ -15,7 +15,7 @@ import pytest
 from support.search_workload import SearchWorkload
 
 from vyre_opt import dispatcher, kernel_workload
-from vyre_opt.ir.types import DataType as D
+from vyre_opt.ir import DataType as D
 from vyre_opt.tuning.measure import DispatchBench
 
 

@@ -12,7 +12,7 @@ from recorded_costs import RECORDINGS, RecordedBench, load_recording, recordings
 from support.search_workload import SearchWorkload
 
 from vyre_opt import BadInputs, kernel_workload
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.tuner import DEFAULT_STRATEGY, search
 from vyre_opt.tuning.workload import Workload

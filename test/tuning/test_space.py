@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from vyre_opt import BadInputs, Space
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir import OPS
 from vyre_opt.kernels.chain import ChainSchedule
 from vyre_opt.kernels.decode import DecodeSchedule
 from vyre_opt.kernels.dfa import DfaSchedule

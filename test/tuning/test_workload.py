@@ -8,9 +8,8 @@ from support.quick import quick
 from support.search_workload import SearchWorkload
 
 from vyre_opt import BadInputs, dispatcher, kernel_workload
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.types import DataType as D
-from vyre_opt.ir.verifier import verify
+from vyre_opt.ir import DataType as D
+from vyre_opt.ir import Module, verify
 
 SMALL = {
     "softmax": ("math.softmax", [12 * 64] * 2, [D.F32] * 2, {"columns": 64}),

@@ -189,7 +189,7 @@ class RowsFunction:
 
 
 class _Plan:
-    """What calls with like arrays share."""
+    """Checks, results and launches of all calls with like arrays."""
 
     def __init__(self, call: RowsCall, out: Any) -> None:
         self.checks, self.launches = call.checks, call.launches

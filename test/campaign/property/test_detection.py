@@ -7,11 +7,8 @@ from support import Settings, random_program
 from support.campaign import reduced
 from support.properties import Broken, baseline, check_pipeline
 
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import AccessMode, Module, Program
-from vyre_opt.passes import registry
-from vyre_opt.passes.manager import PassContext
-from vyre_opt.passes.registry import Pass
+from vyre_opt.ir import OPS, AccessMode, Module, Program
+from vyre_opt.passes import Pass, PassContext, registry
 
 
 class Mirror(Pass):

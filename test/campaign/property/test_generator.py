@@ -8,8 +8,8 @@ from support.expressions import LANES, PURE_FORMATS, SCALARS
 from support.properties import baseline
 
 from vyre_opt import print_program, verify
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Func, Op
+from vyre_opt.ir import OPS, Op
+from vyre_opt.ir.program import Func
 
 
 def ops_of(seed: int) -> list[Op]:

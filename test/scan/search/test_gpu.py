@@ -14,7 +14,7 @@ from support.quick import quick
 from support.search_oracle import literal_matches, regex_matches
 
 from vyre_opt import EncodingError, Scanner, kernels
-from vyre_opt.execution.dispatcher import BackendError, BadInputs
+from vyre_opt.execution import BackendError, BadInputs
 from vyre_opt.targets.cuda import libcuda
 from vyre_scan.search import gpu_tables
 from vyre_scan.search.gpu import GpuSearch

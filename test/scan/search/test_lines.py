@@ -9,7 +9,7 @@ import pytest
 from support.parts import in_parts
 
 from vyre_opt import Scanner
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 
 EXPRESSIONS = (
     rb"[^a]+b", rb"a\s*b", rb"^ab", rb"b$", rb"a.b", rb"(?s:a.b)", rb"\Aab", rb"(a|\n)b", rb"\W+", rb"(?i:[^x]B)",

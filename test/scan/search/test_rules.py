@@ -18,7 +18,7 @@ from support.random_regexes import RandomExpressions
 from support.search_oracle import regex_matches
 
 from vyre_opt import PatternError, Scanner
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 from vyre_scan import Match, Rule, scan_blobs
 from vyre_scan.patterns.pattern_list import read_patterns
 from vyre_scan.search.cached_patterns import cached_tables

@@ -17,7 +17,7 @@ from support.quick import quick
 from support.search_oracle import encoded_place, literal_matches, regex_matches
 
 from vyre_opt import EncodingError, PatternError, Scanner
-from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.execution import BadInputs
 from vyre_scan.search import cpu, prefilter
 
 ALPHABET = b"abAB\x00\xff\n "

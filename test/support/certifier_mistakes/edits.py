@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import random
 
+from vyre_opt.ir import OPS, Block, Module, Op, Program, Value
 from vyre_opt.ir.loops import BOUND_NAMES
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Block, Module, Op, Program, Value
 
 __all__ = ["edit"]
 

@@ -16,10 +16,10 @@ from vyre_opt.certify.certifier import CERTIFIED, Certifier
 from vyre_opt.cli.certify import add_lowering
 from vyre_opt.driver.binding import Signature, find_entry
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.execution.dispatcher import DispatchError, ProgramError
+from vyre_opt.execution import DispatchError, ProgramError
+from vyre_opt.ir import Module
 from vyre_opt.ir.grids import evaluate, lengths_by_dimension
-from vyre_opt.ir.program import Module
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
 
 from ..properties import bits

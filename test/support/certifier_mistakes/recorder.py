@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
+from vyre_opt.passes import Pass
 from vyre_opt.passes.manager import Remark
-from vyre_opt.passes.registry import Pass
 from vyre_opt.rewriting.cloning import copy_module
 
 __all__ = ["Recorder", "Step"]

@@ -14,14 +14,14 @@ from unittest.mock import patch
 import numpy as np
 
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.execution.debug_prints import on_debug_print
+from vyre_opt.execution import on_debug_print
 from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.fusion.result_check import UnsoundResult
-from vyre_opt.ir.program import Module
+from vyre_opt.ir import Module
 from vyre_opt.ir.verifier import check as verify_module
 from vyre_opt.lang.program_warnings import ProgramWarning
-from vyre_opt.passes import decode_scan_fuse, launch_fusion, store_forward
-from vyre_opt.passes.manager import PassManager, Result
+from vyre_opt.passes import PassManager, decode_scan_fuse, launch_fusion, store_forward
+from vyre_opt.passes.manager import Result
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.specialization.binding import fix_types
 from vyre_opt.syntax.parser import parse

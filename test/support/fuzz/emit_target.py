@@ -6,8 +6,8 @@ import random
 
 from vyre_opt.cli.compile_options import CompileOptions
 from vyre_opt.cli.session import InternalError, Session
-from vyre_opt.ir.diagnostics import Source
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import Source
+from vyre_opt.passes import PassManager
 from vyre_opt.passes.registry import PassError
 
 from .header import bytes_of, mutate_with_header, split_header, text_of, with_header

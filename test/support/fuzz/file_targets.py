@@ -17,9 +17,9 @@ from vyre_opt.cache_files.entry import pack
 from vyre_opt.cache_files.secret import KEY_FILE
 from vyre_opt.cli import run_buffers
 from vyre_opt.cli.errors import ToolError
+from vyre_opt.execution import BadInputs
 from vyre_opt.execution.arrays import storage_type
 from vyre_opt.execution.cache.store import LAYOUT, Store
-from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.syntax.parser import parse, tables
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

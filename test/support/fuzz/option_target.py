@@ -16,7 +16,7 @@ from vyre_opt.cli import cache as cache_tool
 from vyre_opt.cli import opt, run
 from vyre_opt.cli.errors import ToolError
 from vyre_opt.cli.time_limit import TimedOut
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir import DiagnosticError
 from vyre_opt.passes.registry import BUILTIN
 
 from .header import bytes_of, text_of

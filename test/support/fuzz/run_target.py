@@ -15,12 +15,10 @@ import numpy as np
 
 import vyre_opt
 from vyre_opt.driver.binding import Signature
-from vyre_opt.execution.debug_prints import on_debug_print
-from vyre_opt.execution.dispatcher import DispatchError, ProgramError
-from vyre_opt.ir.diagnostics import DiagnosticError, decode
-from vyre_opt.ir.pipeline import KernelStage, Pipeline
-from vyre_opt.ir.program import Buffer, Func, Module, Op, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.execution import DispatchError, ProgramError, on_debug_print
+from vyre_opt.ir import Buffer, DataType, DiagnosticError, KernelStage, Module, Op, Pipeline, Program
+from vyre_opt.ir.diagnostics import decode
+from vyre_opt.ir.program import Func
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.ref import RefDispatcher

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir import OPS
 from vyre_opt.syntax.synonyms import ROWS
 
 __all__ = ["SMALL_EDITS", "WELL_TYPED", "MAX_CHARACTERS", "TOKEN", "ALL_EDITS", "OTHER_LANGUAGES", "mutate"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from vyre_opt.ir.diagnostics import DiagnosticError, Source, decode, render_all
-from vyre_opt.ir.program import Module
-from vyre_opt.ir.verifier import errors_of, verify
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.ir import DiagnosticError, Module, Source, errors_of, verify
+from vyre_opt.ir.diagnostics import decode, render_all
+from vyre_opt.passes import PassManager
 from vyre_opt.passes.pipeline_text import DEFAULT, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import BUILTIN, PassError
 from vyre_opt.syntax.parser import parse_source

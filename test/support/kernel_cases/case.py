@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir.program import Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType, Program
 
 __all__ = ["KernelCase", "Use", "bf16_bits", "widened"]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.kernels.chain import ChainSchedule, chain
 from vyre_opt.kernels.chain_scattered import ScatterSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid

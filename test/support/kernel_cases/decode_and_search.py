@@ -10,8 +10,7 @@ import numpy as np
 
 from support.decode_scan_program import MAX_SLAB, SearchSchedule, decode_scan, search_grid
 from support.dense_automaton import DenseAutomaton, build_automaton
-from vyre_opt.ir.program import Module, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType, Module, Program
 from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_schedule
 from vyre_scan.programs.text_units import ENCODINGS
@@ -192,8 +191,8 @@ def _packed(matches: Iterable[tuple[int, int]]) -> Array:
 
 def fuse(program: Program) -> None:
     """Put the hand-off of a decode_scan into workgroup memory.  Raises ValueError if the pass refuses."""
+    from vyre_opt.passes import PassManager
     from vyre_opt.passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
-    from vyre_opt.passes.manager import PassManager
 
     module = Module()
     module.add(program)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.kernels.embedding import (
     EmbeddingSchedule,
     EmbeddingShape,

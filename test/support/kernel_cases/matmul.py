@@ -8,7 +8,7 @@ from math import erf
 
 import numpy as np
 
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.kernels.matmul_batch import batch_of
 from vyre_opt.kernels.matmul_program import MatmulProblem, MatmulSchedule, matmul, matmul_grid
 

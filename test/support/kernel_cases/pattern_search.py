@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.kernels import checked_decode
 from vyre_scan.patterns.automaton import Automaton
 from vyre_scan.patterns.literal_automaton import literal_automaton

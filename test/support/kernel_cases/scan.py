@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_grid, prefix_schedule, prefix_state
 
 from .case import Array, KernelCase, Use

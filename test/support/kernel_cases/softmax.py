@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.ir import DataType
 from vyre_opt.ir.ops import MAX_COLUMNS
-from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_fixed import (
     SoftmaxStepSchedule,
     softmax_step_parts,

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from support.mlir_texts import alone
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import DiagnosticError, Program
 from vyre_opt.lowering.nvptx.targets import STATIC_SHARED_BYTES
 from vyre_opt.mlir.emit import emit_mlir
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir import OPS
 
 from .control import control, subgroups
 from .maker import OpProgram

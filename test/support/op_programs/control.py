@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vyre_opt.ir import DataType
 from vyre_opt.ir.ops import COMBINERS
-from vyre_opt.ir.types import DataType
 
 from .maker import INTS, LANES, SCALARS, Maker, OpProgram
 

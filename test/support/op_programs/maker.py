@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Dim3, Module, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import Builder, DataType, Module, Program, Value
+from vyre_opt.ir.program import Dim3
 
 from ..sample import random_inputs
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vyre_opt.ir.program import Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType, Value
 
 from .maker import Maker, OpProgram
 

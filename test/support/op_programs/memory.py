@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vyre_opt.ir.ops import OPS, ORDERS, OpDef
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, OpDef
+from vyre_opt.ir.ops import ORDERS
 
 from .maker import INTS, LANES, SCALARS, WORDS, Maker, OpProgram
 

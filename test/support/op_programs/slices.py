@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.ir.formats import sum_type
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
 
 from .maker import SCALARS, Maker, OpProgram
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.program import Dim3, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType, OpDef, Value
+from vyre_opt.ir.program import Dim3
 
 from .maker import SCALARS, Maker, OpProgram
 

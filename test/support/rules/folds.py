@@ -9,11 +9,10 @@ import numpy as np
 import z3
 
 from vyre_opt.certify import op_terms
+from vyre_opt.ir import OPS, DataType, Op, Value
+from vyre_opt.ir import Block as Body
 from vyre_opt.ir.folding import fold
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Block as Body
-from vyre_opt.ir.program import Func, Op, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir.program import Func
 
 from .evaluate import evaluate
 from .graphs import build, const

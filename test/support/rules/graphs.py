@@ -13,9 +13,7 @@ from typing import Any
 import z3
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Block, Op, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Block, DataType, Op, Value
 
 __all__ = ["Lanes", "Node", "build", "const", "shape", "terms", "var"]
 

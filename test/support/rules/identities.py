@@ -9,9 +9,8 @@ from itertools import product
 import z3
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Dim3, Op, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, Op, Program, Value
+from vyre_opt.ir.program import Dim3
 from vyre_opt.rewriting.identities import RULES
 from vyre_opt.rewriting.pattern import Pattern
 from vyre_opt.rewriting.rewriter import Rewriter

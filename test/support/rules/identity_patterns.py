@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.rewriting.identities import RULES
 
 from .graphs import Node, const, var

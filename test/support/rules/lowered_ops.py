@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vyre_opt.analysis.alignment import Alignment
 from vyre_opt.analysis.value_forms import ValueForms
-from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Op, Program
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, Op, Program, Source
 from vyre_opt.lowering.common import conversions
 from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import z3
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Op, Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, Op, Program, Value
 
 from .graphs import terms
 from .llvm_terms import LlvmResult, read

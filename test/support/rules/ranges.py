@@ -10,8 +10,7 @@ import numpy as np
 
 from vyre_opt.analysis.ranges import result_range
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.program import Op
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType, Op
 
 from .evaluate import evaluate
 from .graphs import Node, build, var

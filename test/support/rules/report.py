@@ -14,8 +14,7 @@ from typing import Any
 
 import z3
 
-from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType
 from vyre_opt.rewriting.identities import RULES
 
 from .compiled_ops import compare_with_interpreter

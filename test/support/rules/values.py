@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.targets.ref.convert import bitcast, cast
 from vyre_opt.targets.ref.elementwise import COMPARISONS, compute
 from vyre_opt.targets.ref.registers import from_storage, register_type, to_storage

@@ -13,10 +13,7 @@ from support.sample import edge_values
 
 from vyre_opt.execution.arrays import constant
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.program import Program, Value
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, Builder, DataType, OpDef, Program, Value
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 INTEGERS = [DataType.of(f"{sign}{bits}") for sign in "ui" for bits in (8, 16, 32, 64)]

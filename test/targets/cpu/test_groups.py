@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.quick import quick
 
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.diagnostics import Source
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import Source
 from vyre_opt.syntax.parser import parse_source
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.ir.program import Program
+from vyre_opt.execution import ProgramError
+from vyre_opt.ir import Program
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import loop_analysis, threads
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher

@@ -12,7 +12,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.targets.cpu import compiler

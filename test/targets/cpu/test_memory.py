@@ -10,9 +10,9 @@ import pytest
 from support.pairs import pairs
 from support.quick import quick
 
+from vyre_opt.execution import ProgramError, Scratch
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.execution.dispatcher import ProgramError, Scratch
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

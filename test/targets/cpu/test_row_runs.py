@@ -12,7 +12,8 @@ import pytest
 
 import vyre_opt
 from vyre_opt import Read, Write, f32
-from vyre_opt.execution.dispatcher import ProgramError, dispatcher
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

@@ -12,7 +12,7 @@ from support.pairs import pairs
 from support.quick import quick
 
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType
 
 WORKGROUPS = (
     (16, 16),

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 from support.quick import quick
 
-from vyre_opt.execution import processors
-from vyre_opt.execution.dispatcher import BadInputs, ProgramError
-from vyre_opt.ir.program import Program
+from vyre_opt.execution import BadInputs, ProgramError, processors
+from vyre_opt.ir import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import loop_analysis, threads

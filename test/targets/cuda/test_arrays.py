@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.execution.dispatcher import BadInputs, Scratch
+from vyre_opt.execution import BadInputs, Scratch
 
 pytestmark = pytest.mark.gpu
 

@@ -10,7 +10,7 @@ from support.search_workload import SearchWorkload
 
 from vyre_opt import Space, autotune, dispatcher, kernel_workload, pick_config_pre_exp_fixed
 from vyre_opt import natural_config_gradient_pre_exp_fixed as natural
-from vyre_opt.ir.types import DataType as D
+from vyre_opt.ir import DataType as D
 from vyre_opt.tuning.measure import DispatchBench
 from vyre_opt.tuning.measure_cuda import CudaRunner
 

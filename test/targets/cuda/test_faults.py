@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.execution.dispatcher import BackendError, ProgramError
+from vyre_opt.execution import BackendError, ProgramError
 
 pytestmark = pytest.mark.gpu
 

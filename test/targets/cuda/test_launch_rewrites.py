@@ -11,7 +11,7 @@ from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f16, f32, f64, global_id, u8, u32
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.execution.plans.steps import LaunchStep
 

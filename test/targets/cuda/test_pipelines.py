@@ -12,7 +12,7 @@ from support.dense_automaton import build_automaton
 import vyre_opt
 from vyre_opt import ProgramError
 from vyre_opt.driver import executable
-from vyre_opt.execution.dispatcher import BadLaunch
+from vyre_opt.execution import BadLaunch
 from vyre_opt.execution.plans.watch import Times, Watch
 from vyre_opt.targets.cuda.host_arrays import UploadedPlan
 

@@ -21,7 +21,7 @@ import vyre_opt
 from vyre_opt import kernels
 from vyre_opt.cli import run
 from vyre_opt.execution import dispatcher as protocol
-from vyre_opt.ir.program import Program
+from vyre_opt.ir import Program
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.execution.dispatcher import BackendError
+from vyre_opt.execution import BackendError
 
 pytestmark = pytest.mark.gpu
 

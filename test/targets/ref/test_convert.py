@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from vyre_opt.execution.arrays import constant, storage_type
-from vyre_opt.ir import arith
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import DataType, arith
 
 SCALARS = [
     DataType.BOOL,

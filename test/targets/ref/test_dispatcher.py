@@ -10,16 +10,9 @@ import numpy as np
 import pytest
 from support.each import each
 
-from vyre_opt.execution.dispatcher import (
-    TARGETS,
-    BackendError,
-    BadInputs,
-    DispatchError,
-    ProgramError,
-    Scratch,
-    dispatcher,
-)
-from vyre_opt.ir.diagnostics import Source
+from vyre_opt.execution import BackendError, BadInputs, DispatchError, ProgramError, Scratch
+from vyre_opt.execution.dispatcher import TARGETS, dispatcher
+from vyre_opt.ir import Source
 from vyre_opt.syntax.parser import parse_source
 
 SCALE = """

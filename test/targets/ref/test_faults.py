@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt.execution.dispatcher import BackendError, ProgramError
+from vyre_opt.execution import BackendError, ProgramError
 
 U32 = np.uint32
 

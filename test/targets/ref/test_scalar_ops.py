@@ -13,9 +13,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.execution.arrays import constant, storage_type
-from vyre_opt.ir import arith
-from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.types import DataType
+from vyre_opt.ir import OPS, DataType, OpDef, arith
 from vyre_opt.targets.ref.floats import FLOAT_OPS
 from vyre_opt.targets.ref.table import TABLE, TERMINATORS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre_opt import Builder, register_op
-from vyre_opt.ir.program import Value
+from vyre_opt.ir import Value
 
 
 @register_op("signal.average", "binary", "(a + b) / 2 without overflow.", types="int")
