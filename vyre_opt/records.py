@@ -1,16 +1,18 @@
-"""`dataclass` of the standard library, made in a fifth of the time, for modules that every start-up imports.
+"""`dataclass` of the standard library, made in a twelfth of the time, for modules that a first call or a tool imports.
 
 The library compiles a text for each method of a class, and asks for the signature of one without a docstring.  Here `__init__` alone
-is compiled, when it is first called; the other methods read fields by `attrgetter`.  The first call of a kernel from
-the cache makes 65 such classes; the library would take 147 million instructions more for them, 40 % of what an import of NumPy takes.
+is compiled, once a class has some instances; the other methods read fields by `attrgetter`.  The first call of a kernel from
+the cache makes 82 such classes; the library would take 237 million instructions more for them, 70 % of what an import of NumPy takes.
 Classes are those of the library to `fields`, `replace`, `asdict`, to
-pickle and to type checkers.
+pickle and to type checkers.  But a frozen class of the library cannot derive from a frozen one of these.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from _thread import get_ident
+from functools import partial
+from inspect import get_annotations
 from operator import attrgetter
 
 TYPE_CHECKING = False  # as in vyre_opt/__init__.py
@@ -42,11 +44,10 @@ def _made(cls: Any, init: bool, frozen: bool, slots: bool, eq: bool, repr: bool,
     has_eq, has_repr = "__eq__" in own, "__repr__" in own
     # None where a class has its own __eq__, and says nothing of a hash
     has_hash = not (own.get("__hash__") is None and (has_eq or "__hash__" not in own))
-    dataclasses.dataclass(cls, init=False, repr=False, eq=False, kw_only=kw_only)
-    fields = dataclasses.fields(cls)
+    fields = _fields(cls, kw_only)
     if slots:
         cls = _with_slots(cls, [field.name for field in fields])
-    if init:
+    if init and "__init__" not in own:
         cls.__init__ = _Init(cls, fields, frozen, slots)
     if repr and not has_repr:
         cls.__repr__ = _repr([field.name for field in fields if field.repr])
@@ -62,6 +63,18 @@ def _made(cls: Any, init: bool, frozen: bool, slots: bool, eq: bool, repr: bool,
         if slots and "__getstate__" not in own:
             cls.__getstate__, cls.__setstate__ = _getstate, _setstate
     return cls
+
+
+def _fields(cls: Any, kw_only: bool) -> tuple[Any, ...]:
+    """Fields that the library finds.  For it the types have no text, in which it would look for `ClassVar` three times."""
+    annotations = get_annotations(cls)
+    cls.__annotations__ = {name: text if "ClassVar" in text else object for name, text in annotations.items()}
+    dataclasses.dataclass(cls, init=False, repr=False, eq=False, kw_only=kw_only)
+    cls.__annotations__ = annotations
+    fields = dataclasses.fields(cls)
+    for field in fields:
+        field.type = annotations.get(field.name, field.type)
+    return fields
 
 
 def _with_slots(cls: Any, names: list[str]) -> Any:
@@ -82,14 +95,45 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 
 class _Init:
-    """Stands for `__init__` until a class has its first instance: most have none in a process."""
+    """Stands for `__init__` while a class has few instances, as most do: to compile one takes as long as 10 of them."""
 
-    def __init__(self, cls: Any, *of: Any) -> None:
-        self.cls, self.of = cls, of
+    def __init__(self, *of: Any) -> None:
+        self.of = of
+        self.instances_left = 8
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        self.cls.__init__ = init = _init(self.cls, *self.of)
-        return init.__get__(instance, owner)
+        if instance is None or self.instances_left <= 0:  # less than 0 where threads meet here
+            return self.compiled().__get__(instance, owner)
+        self.instances_left -= 1
+        return partial(self.fill, instance)
+
+    def compiled(self) -> Any:
+        cls = self.of[0]
+        cls.__init__ = init = _init(*self.of)
+        return init
+
+    def fill(self, instance: Any, /, *arguments: Any, **keywords: Any) -> None:
+        cls, fields, frozen, slots = self.of
+        positional = [field.name for field in fields if field.init and not field.kw_only]
+        values = dict(zip(positional, arguments, strict=False))
+        if len(arguments) > len(positional) or not values.keys().isdisjoint(keywords):
+            self.compiled()(instance, *arguments, **keywords)  # raises the error
+        values.update(keywords)
+        missing, assign = dataclasses.MISSING, object.__setattr__ if frozen else setattr
+        for field in fields:
+            name = field.name
+            if field.init and name in values:
+                assign(instance, name, values.pop(name))
+            elif field.default_factory is not missing:
+                assign(instance, name, field.default_factory())
+            elif field.default is not missing and (field.init or slots):
+                assign(instance, name, field.default)
+            elif field.init:
+                values[name] = missing
+        if values:
+            self.compiled()(instance, *arguments, **keywords)  # raises the error
+        if hasattr(cls, "__post_init__"):
+            instance.__post_init__()
 
 
 def _init(cls: Any, fields: tuple[Any, ...], frozen: bool, slots: bool) -> Any:
@@ -116,7 +160,11 @@ def _init(cls: Any, fields: tuple[Any, ...], frozen: bool, slots: bool) -> Any:
             if field.default is missing or not slots:
                 continue
             value = f"_default_{name}"
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if frozen and slots:
+            names[f"_set_{name}"] = getattr(cls, name).__set__  # in half the time of object.__setattr__
+            body.append(f"_set_{name}(self, {value})")
+        else:
+            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join(["self", *positional, *(["*", *keywords] if keywords else [])])
