@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import importlib.util
 import os
 import threading  # whichever thread imports it first is its main thread
+from _queue import Empty, SimpleQueue  # `queue` imports a heap for its other queues
 from _thread import RLock, allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from functools import partial
 from importlib.machinery import ModuleSpec
-from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 from weakref import ref
@@ -166,7 +165,13 @@ def import_module(name: str) -> ModuleType:
 
 def find_module(name: str) -> ModuleSpec | None:
     """Find a module that need not be imported; an exception of a signal does not end the search."""
-    return _IMPORTS.call(partial(importlib.util.find_spec, name))
+    return _IMPORTS.call(partial(_find, name))
+
+
+def _find(name: str) -> ModuleSpec | None:
+    import importlib.util
+
+    return importlib.util.find_spec(name)
 
 
 def interruptible(function: Callable[[], T]) -> T:

@@ -25,8 +25,6 @@ __all__ = ["PassPipeline", "Passes"]
 Passes = str | Sequence["str | Pass"] | None
 """A pipeline of passes, as text or as a list of passes, each as text too."""
 
-_NAMES = re.compile(r"[\w-]+(,[\w-]+)*")
-
 
 class PassPipeline:
     """`passes` for a target; see `PassManager`.  Their modules are imported when they run.
@@ -90,7 +88,7 @@ def _is_known(passes: Passes) -> bool:
     """Whether a text names passes of this package alone."""
     if passes is None or passes == "default":
         return True
-    if not isinstance(passes, str) or not _NAMES.fullmatch(passes):
+    if not isinstance(passes, str) or not re.fullmatch(r"[\w-]+(,[\w-]+)*", passes):
         return False
     from ..passes.registry import BUILTIN
 

@@ -20,9 +20,9 @@ Literal = tuple[str, str]
 
 
 _KINDS = (
-    ("bool", re.compile(r"true|false")),
-    ("int", re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")),
-    ("float", re.compile(r"[+-]?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)")),
+    ("bool", r"true|false"),
+    ("int", r"-?(?:0[xX][0-9a-fA-F]+|\d+)"),
+    ("float", r"[+-]?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)"),
 )
 
 
@@ -57,7 +57,7 @@ class LiteralError(ValueError):
 def read_literal(text: str) -> Literal:
     """The literal in a text outside of a program, such as an option.  Raises LiteralError."""
     for kind, pattern in _KINDS:
-        if pattern.fullmatch(text):
+        if re.fullmatch(pattern, text):
             return kind, text
     shown = _shorten(repr(text))
     raise LiteralError(f"{shown} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false")
@@ -162,7 +162,6 @@ def _show_scalar(value: int, dtype: DataType) -> str:
 # --- strings ------------------------------------------------------------------------------
 
 _ESCAPES = {"n": "\n", "t": "\t"}  # any other escaped character is itself
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def quote(text: str) -> str:
@@ -173,7 +172,7 @@ def quote(text: str) -> str:
 
 def unquote(token: str) -> str:
     """The contents of a string token."""
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
+    return re.sub(r"(?s)\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
 
 
 def _shorten(text: str) -> str:

@@ -37,8 +37,6 @@ FORMATS = ("unary", "binary", "ternary", "compare")
 SINCE = 2
 """The version of the format that such an op belongs to."""
 
-_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
-
 
 def register_op(
     name: str,
@@ -135,7 +133,7 @@ _owners: dict[str, tuple[str, str]] = {}
 
 def add_row(row: OpDef, function: Callable[..., Any]) -> None:
     """Add a plugin's row to the op table.  Raises ValueError if its name has no dot or is taken."""
-    if not _NAME.fullmatch(row.name):
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", row.name, re.ASCII):
         raise ValueError(f"{row.name!r} is no name of a plugin's op or kernel, which is package.name")
     owner = (function.__module__, function.__qualname__)
     # the same function again is no clash: its module may have been reloaded

@@ -12,7 +12,6 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -200,7 +199,7 @@ def llvm_version() -> str:
     """
     folder = _folder_of_llvmlite()
     with os.scandir(os.path.join(folder, "binding")) as entries:
-        named = [e for e in entries if re.search(r"llvmlite\.[sd][oyl]", e.name)]
+        named = [e for e in entries if e.name.partition("llvmlite.")[2].startswith(("so", "dylib", "dll"))]
     facts = [(e.stat().st_size, e.stat().st_mtime_ns) for e in sorted(named, key=lambda e: e.name)]
     with open(os.path.join(folder, "_version.py"), encoding="utf-8", errors="replace") as file:
         version = file.read()
