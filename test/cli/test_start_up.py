@@ -13,6 +13,7 @@ HEAVY = (
     "rich",
     "difflib",
     "importlib.metadata",
+    "statistics",
     "traceback",
     "subprocess",
     "vyre_opt.syntax.synonyms",
@@ -39,6 +40,16 @@ def test_common_path_loads_nothing_heavy(run_opt, tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout == PROGRAM
     assert not set(HEAVY) & set(ran.stderr.split())
+
+
+def test_help_loads_no_ir():
+    script = "import sys; from vyre_opt.cli.start import vyre_opt; sys.argv[1:] = ['--help']; vyre_opt(); print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    *page, loaded = ran.stdout.splitlines()
+    assert "Usage:" in page[0]
+    assert not {"vyre_opt.ir.ops", "vyre_opt.ir.program", "vyre_opt.syntax.printer"} & {*loaded.split()}
 
 
 def test_every_installed_option_completes(run_opt):

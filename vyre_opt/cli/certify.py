@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from statistics import median
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -83,6 +82,8 @@ def _error(decision: Decision) -> Diagnostic:
 
 def summary(decisions: list[Decision], started: float) -> str:
     """Number of proved decisions of each kind, and the time that they took."""
+    from statistics import median
+
     lines = []
     for by in dict.fromkeys(decision.by for decision in decisions):
         statuses = Counter(decision.status for decision in decisions if decision.by == by)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.program import Module
-from ..syntax.printer import print_program
 from .errors import ToolError
 from .text_files import MARKER
 
 if TYPE_CHECKING:
     from ..certificates import CertificateWriter
+    from ..ir.program import Module
     from ..passes.manager import PassManager, Remark
     from ..report.measure import RunTimes
     from ..report.snapshot import ModuleSnapshot
@@ -115,6 +114,8 @@ def emit(
 
         calls = call_reports(module, options.target or "")
         return page(module, before, manager, remarks, _measured(before, module), calls)
+    from ..syntax.printer import print_program
+
     return print_program(module, options.print_generic, options.print_locations)
 
 

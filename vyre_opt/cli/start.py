@@ -1,8 +1,10 @@
 """Start of the installed commands: until a tool is loaded, Ctrl-C ends it as it ends `cat`, without a traceback."""
 
+import gc
 import os
 import signal
 
+gc.disable()  # as `run_tool` does, which is called when all is imported
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `run_tool` takes it back
 
