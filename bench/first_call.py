@@ -1,7 +1,7 @@
 """The first result of a process whose code is in the cache, or in a pack:  python bench/first_call.py [--before FOLDER]
 
-Whole processes: one that calls a kernel in Python, `vyre-run` on a text, and `vyre-scan` on a small file, beside one that imports
-NumPy alone.  With `--before` the same of another checkout, in the same rounds.  The least of the rounds is shown, of wall and of
+Whole processes: one that calls a kernel in Python, `vyre-run` and `vyre-opt -O` on a text, and `vyre-scan` on a small file, beside
+one that imports NumPy alone.  With `--before` the same of another checkout, in the same rounds.  The least of the rounds is shown, of wall and of
 CPU time, since a machine that others use makes all of them longer and none shorter.
 """
 
@@ -52,18 +52,21 @@ y = np.zeros_like(x)
 load({path!r})["scale"][4](x, y)
 assert (y == 3).all()
 """
-TOOL = "import sys; from {} import main; sys.exit(main())\n"
+TOOL = "import sys; from {} import {}; sys.exit({}())\n"
 """In a file, since `python -c` finds the package of the working directory first."""
+ENV = ("env", "-u", "PYTHONDONTWRITEBYTECODE")
+"""Modules are compiled once, as they are for a user; else each process takes three times as long."""
 
 
 def commands(checkout: Path, folder: Path, name: str) -> dict[str, list[str]]:
     """What is measured of a checkout, with a cache folder of its own."""
-    process = ["env", f"PYTHONPATH={checkout}", f"VYRE_CACHE_DIR={folder / name}", sys.executable]
+    process = [*ENV, f"PYTHONPATH={checkout}", f"VYRE_CACHE_DIR={folder / name}", sys.executable]
     text = str(HERE / "examples" / "heat.vyre")
     return {
         "a kernel in Python": [*process, str(folder / "kernel.py")],
         **({"a kernel of a pack": [*process, str(folder / "packed.py")]} if name == "now" else {}),
         "vyre-run": [*process, str(folder / "run.py"), text],
+        "vyre-opt -O": [*process, str(folder / "opt.py"), "-O", text],
         "vyre-scan": [*process, str(folder / "scan.py"), "-c", "needle", str(folder / "hay.txt")],
     }
 
@@ -83,10 +86,14 @@ def main() -> None:
         (folder / "packed.py").write_text(PACKED.format(path=path))
         environment = {**os.environ, "PYTHONPATH": str(HERE)}
         subprocess.run([sys.executable, folder / "pack.py"], check=True, env=environment)
-        for tool, module in (("run", "vyre_opt.cli.run"), ("scan", "vyre_scan.tool.command")):
-            (folder / f"{tool}.py").write_text(TOOL.format(module))
+        for tool, module, name in (
+            ("run", "vyre_opt.cli.start", "vyre_run"),
+            ("opt", "vyre_opt.cli.start", "vyre_opt"),
+            ("scan", "vyre_scan.start", "main"),
+        ):
+            (folder / f"{tool}.py").write_text(TOOL.format(module, name, name))
         (folder / "hay.txt").write_text("hay\n" * 1000 + "needle\n")
-        all_commands = {("NumPy", ""): [sys.executable, "-c", "import numpy"]}
+        all_commands = {("NumPy", ""): [*ENV, sys.executable, "-c", "import numpy"]}
         for name, checkout in checkouts.items():
             for what, command in commands(checkout, folder, name).items():
                 all_commands[what, name] = command
@@ -108,7 +115,7 @@ def main() -> None:
             "name": "first_call",
             "title": "The first call of a process",
             "about": "Whole processes from start to end, whose code is in the compile cache: a kernel in Python (`import numpy` "
-            "included), `vyre-run` on examples/heat.vyre, and `vyre-scan -c` on a file of 4 KB; the least of "
+            "included), `vyre-run` and `vyre-opt -O` on examples/heat.vyre, and `vyre-scan -c` on a file of 4 KB; the least of "
             f"{arguments.rounds} rounds.  "
             + ("Before: a checkout of an earlier commit, in the same rounds.  " if arguments.before else "")
             + f"Other processes used the {os.cpu_count()} cores of the machine meanwhile.",
