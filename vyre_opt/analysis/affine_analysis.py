@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir import arith
 from ..ir.loops import bounds
 from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_rules import IdSplit, OperandForms, local_ids, result_form
 from .congruence import fits

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import MAX_EXTENT, MAX_INVOCATIONS, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
 from .congruence import fits
 

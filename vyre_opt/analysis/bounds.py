@@ -13,13 +13,14 @@ bounded to short sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import arith
 from ..ir.access_extents import access_extents, is_slice_access
 from ..ir.loops import bounds
 from ..ir.program import Block, Op, Program, Value
+from ..records import dataclass
 from .affine import AffineExpr, Symbol, SymbolKind
 from .affine_rules import length, result_form
 from .value_forms import ValueForms

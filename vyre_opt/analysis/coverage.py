@@ -29,10 +29,11 @@ the residue of the index, and covers only reads for which equal expressions mean
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from ..ir.program import Op
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_analysis import LoopCounter, Unknown
 from .congruence import Residue, same_element

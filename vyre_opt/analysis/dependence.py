@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir.ops import AXES
 from ..ir.program import Value
 from ..ir.uniformity import Level, Uniformity
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .congruence import modulus
 from .footprint import Footprints, MemoryAccess

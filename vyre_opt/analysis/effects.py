@@ -5,9 +5,10 @@ An op with regions has the effects of all ops inside; `summarize` computes them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.program import AccessMode, Block, Op
+from ..records import dataclass
 
 __all__ = ["Effects", "effects_of", "summarize"]
 

@@ -8,8 +8,9 @@ of strided ranges.  Adding one more range takes O(log n) shifts and ors of one b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from .virtual_index import component
 
 __all__ = ["EMPTY", "MAX_SPAN", "Elements"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress, product
 from operator import mul
 
@@ -16,6 +16,7 @@ from ..ir.access_extents import access_extents, is_matrix_access, moved_type
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_analysis import AffineAnalysis, LoopCounter, Unknown
 from .affine_rules import IdSplit

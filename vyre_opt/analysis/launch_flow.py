@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..ir.grids import lengths_by_dimension
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..records import dataclass
 
 __all__ = [
     "Separator",

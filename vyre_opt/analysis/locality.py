@@ -8,11 +8,12 @@ workgroup may have a copy of its own: its accesses lie in a tile, at a base that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Any
 
 from ..ir.program import Dim3, Op
+from ..records import dataclass
 from .affine import AffineExpr, SymbolKind
 from .congruence import modulus, same_element
 from .coverage import CoverageWalk

@@ -9,11 +9,11 @@ Each element type has buffers of its own; a workgroup of one subgroup needs none
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import AccessMode, Block, Buffer, Op, Program
 from ..ir.rewrite import fresh_name
+from ..records import dataclass
 
 __all__ = ["Exchange", "exchanges", "has_workgroup_reductions", "is_workgroup_reduction", "reduction_bytes"]
 

@@ -15,7 +15,7 @@ so what a lane loads is what was stored last in program order, and barriers need
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial, reduce
 
 from ..ir.loops import bounds, inits
@@ -23,6 +23,7 @@ from ..ir.ops import COMBINERS, SUBGROUP_SIZE
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
+from ..records import dataclass
 from .effects import effects_of, summarize
 from .lane_terms import Term, Terms, is_ordered
 from .lane_values import elementwise_fold, wrapped

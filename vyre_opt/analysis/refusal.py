@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.diagnostics import Location
+from ..records import dataclass
 
 __all__ = ["Refusal"]
 

@@ -11,11 +11,12 @@ these is one again, or has gaps; then it is bounded by the one without.  Conditi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 
 from ..ir.loops import bounds
 from ..ir.program import Op
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .congruence import fits
 from .footprint import Footprints, Guard, MemoryAccess

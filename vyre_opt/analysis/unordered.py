@@ -12,10 +12,11 @@ index is assumed to be right.  The interpreter detects races for certain.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..ir.program import Op
 from ..ir.uniformity import Level
+from ..records import dataclass
 from .affine import AffineExpr, SymbolKind
 from .affine_analysis import Unknown
 from .clamped import clamped_expr

@@ -13,10 +13,10 @@ An access that happens is in bounds, and an extent has 31 bits, so a range that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..ir.arith import int_range
 from ..ir.program import MAX_EXTENT, Buffer, Op, Value
+from ..records import dataclass
 from .affine import AffineExpr, Range, Symbol
 from .congruence import Residue, is_in_bounds_value
 

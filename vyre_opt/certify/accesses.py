@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import z3
 
 from ..ir.access_extents import access_extents, is_matrix_access
 from ..ir.program import Op
+from ..records import dataclass
 from .points import Nesting
 
 __all__ = [

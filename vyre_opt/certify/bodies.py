@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import z3
@@ -27,6 +27,7 @@ from ..ir.grids import Extent, GridCall, length_key
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType, with_article
+from ..records import dataclass
 from .accesses import accesses_of, is_group_barrier, is_inside
 from .in_bounds import shown_at
 from .known_values import KnownValues, attributes, shown, value_key

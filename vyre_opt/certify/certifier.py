@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Protocol
@@ -38,6 +38,7 @@ import z3
 from ..ir.diagnostics import Location
 from ..ir.pipeline import KernelStage, Launch, Pipeline
 from ..ir.program import Module, Op, Program
+from ..records import dataclass
 from ..rewriting.cloning import copy_module
 from ..rewriting.demanded_extents import declare_demands
 from ..syntax.printer import print_program

@@ -14,13 +14,13 @@ The lanes of tiles of a by b stand in a tile row by row; tiles stand one behind 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import z3
 
 from ..ir.ops import AXES
 from ..ir.program import Dim3, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .in_bounds import shown_at
 from .known_values import KnownValues
 from .mismatch import Mismatch

@@ -19,7 +19,7 @@ What memory holds is a function of the element.  Launches of the group that writ
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import combinations, product
 
@@ -32,6 +32,7 @@ from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
 from ..ir.shapes import shapes_agree
+from ..records import dataclass
 from .accesses import Access, Indices, accesses_of, are_apart, is_inside, named
 from .bodies import Body, BodyMatch, Halo
 from .grid_terms import lengths_in_range

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.loops import bounds, inits
 from ..ir.program import Op, Program, Value
 from ..ir.rewrite import splittable
 from ..ir.types import DataType
+from ..records import dataclass
 from .element_terms import ElementTerms, Path
 from .loop_terms import Node, Term
 from .mismatch import Mismatch

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import z3
 
 from ..ir.program import Op
+from ..records import dataclass
 from .loop_terms import Linear, Term, Terms, beyond, centred
 from .obligations import Obligation
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import z3
 
 from ..ir.program import Op
+from ..records import dataclass
 from .points import LEAST_WRAP, MAIN_GROUP, Point
 
 __all__ = ["REFUTED", "Answer", "Obligation", "not_seen", "prove", "smt2", "variables"]

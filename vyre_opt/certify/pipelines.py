@@ -4,11 +4,12 @@ pipeline is the one that it was, but for what a pass says."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.grids import GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..records import dataclass
 from ..rewriting.cloning import copy_module
 from ..rewriting.demanded_extents import declare_demands, demands
 from .lengths import LengthTerms

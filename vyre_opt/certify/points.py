@@ -10,7 +10,7 @@ rule its result is free, which can only keep z3 from proving something: see `Poi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import MAX_EXTENT, MAX_GRID, AccessMode, Block, Dim3, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .op_terms import has_term, literal, op_term
 
 __all__ = ["MAIN_GROUP", "Grid", "Group", "Nesting", "Point", "type_range"]

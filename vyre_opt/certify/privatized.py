@@ -16,7 +16,7 @@ be grouped in any way, of floats a minimum and a maximum, and a sum if it says `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import z3
 
@@ -24,6 +24,7 @@ from ..ir.loops import BOUND_NAMES, bounds
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
+from ..records import dataclass
 from .expected_ops import OpSequence, emit_extent, ids_of, without_ids
 from .frame_condition import is_rest_unchanged
 from .independence import check_workgroups

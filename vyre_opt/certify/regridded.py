@@ -13,7 +13,7 @@ the grid.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import z3
@@ -24,6 +24,7 @@ from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
+from ..records import dataclass
 from .accesses import Access, accesses_of, are_apart, named
 from .expected_ops import OpSequence, emit_extent, ids_of, without_ids
 from .grid_terms import LONGEST, extent_parts, extent_term, lengths_in_range, variable_name

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import z3
 
 from ..ir.grids import Extent, fold, renamed_lengths
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Program
+from ..records import dataclass
 from .grid_terms import LONGEST, extent_parts, extent_term, lengths_in_range
 from .lengths import LengthTerms
 from .mismatch import Mismatch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
 
@@ -17,6 +17,7 @@ from ..ir.loops import bounds, inits
 from ..ir.program import Op, Program, Value
 from ..ir.rewrite import splittable
 from ..ir.types import DataType
+from ..records import dataclass
 from .element_terms import ElementTerms
 from .loop_terms import Node, Term
 from .mismatch import Mismatch

@@ -25,7 +25,6 @@ Where the index is no sum of multiples of the ids, a small workgroup's lanes are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from operator import mul
@@ -35,6 +34,7 @@ import z3
 from ..ir.loops import bounds
 from ..ir.ops import AXES
 from ..ir.program import Dim3, Op, Program
+from ..records import dataclass
 from .accesses import (
     Access,
     Indices,

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..ir.diagnostics import Diagnostic, Location, Source
+from ..records import dataclass
 
 __all__ = ["compare"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.program import Block, Func, Op, Program, Value
 from ..ir.scopes import Scope, ScopedLocation
+from ..records import dataclass
 
 __all__ = ["OpPlace", "OpPlaces", "scope_at"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..execution.plans.steps import LaunchStep
 from ..execution.plans.watch import Watch
 from ..ir.diagnostics import Location
 from ..ir.program import Dim3, Op
+from ..records import dataclass
 from ..targets.ref import RefDispatcher
 from ..targets.ref.frame import Frame
 from ..targets.ref.machine import Machine

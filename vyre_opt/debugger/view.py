@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..execution.params import value_of_word
 from ..ir.program import Op, Value
 from ..ir.scopes import BufferName, LocalName, ValueName
+from ..records import dataclass
 from ..targets.ref.frame import Frame
 from ..targets.ref.machine import Machine
 from ..targets.ref.memory import Storage

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from statistics import median
 
@@ -23,6 +22,7 @@ from ..execution.plans.steps import AnyStep, FormDecision, LaunchStep, RepeatSte
 from ..execution.plans.watch import LaunchTime, Times, label_of
 from ..execution.target import Target, as_target
 from ..ir.diagnostics import Location
+from ..records import dataclass
 from ..scheduling.launch_forms import RESIDENT
 from ..scheduling.launch_work import LaunchWork, launch_work
 from ..scheduling.machines import Limit, Machine, limit_of

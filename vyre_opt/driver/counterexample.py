@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -26,6 +26,7 @@ from ..ir.grids import GridError, evaluate, lengths_by_dimension
 from ..ir.pipeline import KernelStage, Launch, Pipeline
 from ..ir.program import Buffer, Func, Module, Op, Param, Program
 from ..ir.types import DataType
+from ..records import dataclass
 from ..rewriting.cloning import copy_for
 from ..syntax.printer import print_program
 from ..targets.ref import RefDispatcher

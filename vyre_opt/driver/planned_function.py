@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from ..ir.program import Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..ir.types import DataType
 from ..kernels.call import Call, InputSlice, KernelCall, Steps
+from ..records import dataclass
 from ..worker import import_module
 from .placement import array_backend_of
 from .plans import remember

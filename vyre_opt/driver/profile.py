@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, update_wrapper
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,7 @@ from ..execution.plans.watch import label_of
 from ..ir.diagnostics import Location
 from ..ir.tracebacks import CallTypeError, hide_own_frames, level_of_caller, public
 from ..observers import OBSERVERS
+from ..records import dataclass
 from ..scheduling.launch_work import LaunchWork, launch_work
 from .call_report import LaunchTiming, show_quantity, show_seconds, show_speed
 from .copy_speed import copy_speed

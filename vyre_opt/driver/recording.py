@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Func, Module
 from ..ir.scopes import BufferName, LocalName, Scope, ScopedLocation, ValueName
+from ..records import dataclass
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 from .recording_folder import recording_folder

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..execution.dispatcher import BadInputs
 from ..execution.target import as_target
 from ..ir.program import Program
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
+from ..records import dataclass
 from .direct_launch import launch
 from .operands import A, DispatcherLike, Octets, array_backend_of, as_octets
 from .planned_function import PlannedFunction, kernel_function

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import get_ident
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ..ir.program import Dim3, Program
 from ..observers import OBSERVERS, span
+from ..records import dataclass
 from .params import Words
 from .plans.call_plan import CallPlan, Loaded, launch_plan, pipeline_call
 from .plans.steps import LaunchStep

@@ -11,7 +11,7 @@ are equal in all of it; and a buffer that becomes smaller later does not change 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..analysis.buffer_layout import BufferLayout
 from ..ir.arith import wrap
@@ -20,6 +20,7 @@ from ..ir.literals import encode
 from ..ir.pipeline import Launch, LaunchParam
 from ..ir.program import Block, Buffer, Op, Param, Program
 from ..ir.rewrite import become, clone
+from ..records import dataclass
 
 __all__ = ["BoundProgram", "BoundPrograms"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..analysis.affine import AffineExpr
@@ -23,6 +23,7 @@ from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
 from ..ir.grids import MAX_DEPTH, Extent, Grid, GridCall, bounds, ceil_divided, fold, largest, show_extent
 from ..ir.program import Program
+from ..records import dataclass
 from .bound_program import BoundProgram
 from .grid_stride import runs_wherever, single_round
 from .group_legality import GroupLegality, LaunchNode

@@ -15,7 +15,7 @@ uses.  That is proven of the form on the right, in which each i has an invocatio
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..analysis.clamped import clamped_expr
 from ..analysis.dependence import DependenceTest
@@ -28,6 +28,7 @@ from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone, constant, constant_value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["GridStride", "runs_wherever", "single_round"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
 from ..ir.grids import MAX_LENGTH, Extent, bounds, dimensions_of, params_of, show_extent
@@ -11,6 +10,7 @@ from ..ir.ops import OPS
 from ..ir.program import Op, Param, Program, Value
 from ..ir.rewrite import fresh_name
 from ..ir.types import DataType
+from ..records import dataclass
 from .halo_recompute import OpEmitter
 
 __all__ = ["GroupCount", "groups_param"]

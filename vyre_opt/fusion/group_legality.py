@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..analysis.launch_flow import BufferStages
@@ -18,6 +18,7 @@ from ..analysis.refusal import Refusal
 from ..ir.grids import Extent, Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module, Program
+from ..records import dataclass
 from .access_slice import access_slice
 from .bound_program import BoundProgram, BoundPrograms
 from .halo_plan import Cost, is_profitable, plan_tile

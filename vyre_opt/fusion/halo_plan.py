@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.affine import AffineExpr, SymbolKind
@@ -18,6 +17,7 @@ from ..analysis.footprint import MemoryAccess
 from ..analysis.refusal import Refusal
 from ..ir.loops import bounds, trip_count
 from ..ir.program import MAX_NESTING, AccessMode, Block, Program, Value
+from ..records import dataclass
 from .halo_recompute import HaloTile
 from .pair_legality import PairAccesses, static_grid
 

@@ -19,7 +19,6 @@ The tile is in workgroup memory.  In storage, two workgroups writing one element
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..ir.arith import wrap
 from ..ir.diagnostics import Location
@@ -28,6 +27,7 @@ from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import become, constant_name, substitute
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["OpEmitter", "HaloTile", "rebase", "recompute"]
 

@@ -13,7 +13,7 @@ Whether that computes the same is not checked here; see pair_legality and group_
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..ir.grids import length_key
@@ -21,6 +21,7 @@ from ..ir.joined_locations import locate_member
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone, fresh_name
+from ..records import dataclass
 from ..rewriting.value_numbering import merge_equal
 from .bound_program import BoundProgram
 from .bounds_checks import add_checks

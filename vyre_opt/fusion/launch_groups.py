@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from ..records import dataclass
 
 __all__ = [
     "U64_MAX",

@@ -16,10 +16,10 @@ stage reads is not read from memory if an earlier stage of its group has read or
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from ..ir.suggestions import suggest
+from ..records import dataclass
 from .group_budget import StageMemory, check_each_fits, earliest_starts
 from .launch_groups import LaunchFusionError, LaunchFusionPlan, ZeroBudget, byte_count, check_unique
 from .launch_plan import make_groups

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ..analysis.affine_analysis import Unknown
 from ..analysis.clamped import clamped_access
@@ -32,6 +31,7 @@ from ..ir.program import AccessMode, Dim3, Module, Op, Program
 from ..ir.shapes import shapes_agree, show_shape
 from ..ir.types import with_article
 from ..ir.verifier import errors_of
+from ..records import dataclass
 from .bound_program import BoundProgram
 from .join import JoinPlan, join
 

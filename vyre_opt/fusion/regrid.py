@@ -15,7 +15,7 @@ What workgroups may not do then is wait for each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..analysis.refusal import Refusal
 from ..ir.grids import Extent, show_extent
@@ -23,6 +23,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
+from ..records import dataclass
 from .group_count import GroupCount
 from .halo_recompute import OpEmitter
 from .independence import order_refusal

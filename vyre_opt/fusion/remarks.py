@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..analysis.launch_flow import BufferStages, Separator
@@ -12,6 +12,7 @@ from ..analysis.refusal import Refusal
 from ..ir.grids import show_extent
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
+from ..records import dataclass
 from .bound_program import BoundProgram
 from .group_legality import GroupLegality, HaloHandoff, LaunchNode
 from .halo_recompute import HaloTile

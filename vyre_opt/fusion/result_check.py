@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ..analysis.affine import AffineExpr, SymbolKind
@@ -43,6 +43,7 @@ from ..ir.diagnostics import Location
 from ..ir.grids import Extent, Grid, GridCall, bounds, ceil_divided, lengths_by_dimension
 from ..ir.loops import bounds as loop_bounds
 from ..ir.program import Op, Program, Value
+from ..records import dataclass
 from .bound_program import BoundProgram
 from .effect_keys import Effect, effect_keys
 from .join import JoinPlan, join

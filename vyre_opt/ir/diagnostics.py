@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import NamedTuple
 
 from ..records import dataclass
 from .author_words import VYRE, Spelling
@@ -144,16 +143,13 @@ def spelling_at(loc: Location | None) -> Spelling:
     return VYRE if loc is None else loc.source.spelling
 
 
-_DECLARED = re.compile(r"\s*(?:buffer\s+)?@?(\w+)\s*:")
-
-
 def written_name(name: str, loc: Location | None) -> str:
     """The name of a buffer where it is declared; in the program or the pipeline it may have another one, since passes rename
     buffers, and two of a pipeline in Python may have one name."""
     if loc is None:
         return name
     text, start = loc.source.text, loc.start
-    declared = _DECLARED.match(text, start, loc.end)
+    declared = re.compile(r"\s*(?:buffer\s+)?@?(\w+)\s*:").match(text, start, loc.end)
     if declared is None and loc.source.spelling is not VYRE:  # t = vyre.buffer(f32, n)
         declared = re.compile(r"(\w+)\s*=\s*$").search(text, text.rfind("\n", 0, start) + 1, start)
     return name if declared is None else declared[1]
@@ -162,14 +158,16 @@ def written_name(name: str, loc: Location | None) -> str:
 _ANOTHER_PLACE = "and here"
 
 
-class Edit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Edit:
     """Write `text` in the place of what is there; a location may be empty."""
 
     loc: Location
     text: str
 
 
-class Fix(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fix:
     """A way to correct a mistake: in words, and as edits of the text that are done together."""
 
     title: str

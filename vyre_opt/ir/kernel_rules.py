@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..records import dataclass
 from .aliasing import check_aliasing
 from .diagnostics import Diagnostic, Location, Replacement, spelling_at
 from .fixes import with_access
@@ -27,7 +28,8 @@ from .suggestions import suggest_later
 __all__ = ["MisfitError", "check_kernel", "complete_params"]
 
 
-class Misfit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Misfit:
     """A size that does not fit: what is wrong and what to do; without a buffer, of the parameters."""
 
     buffer: Buffer | None

@@ -13,8 +13,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import NamedTuple
 
+from ..records import dataclass
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
 from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .fixes import with_flag, with_stage
@@ -222,7 +222,8 @@ class _Unread:
         return [Diagnostic("warning", message, stage.loc, help=help)]
 
 
-class UnwrittenRead(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UnwrittenRead:
     """A stage reads a buffer of the pipeline that nothing can have written before it; `op`: where its program does; `writer`: the
     first stage behind it that writes the buffer; `exchanged`: the text of the stage with two of its buffers exchanged, where that
     leaves nothing unwritten or lost."""
@@ -354,9 +355,9 @@ class _ContentsTracker:
             number = bisect_right(behind, at, key=itemgetter(0))
             return behind[number][1] if number < len(behind) else None
 
-        reads = [read._replace(writer=writer(read)) for read in self.unwritten_reads]
+        reads = [replace(read, writer=writer(read)) for read in self.unwritten_reads]
         if len(reads) == 1 and isinstance(reads[0].stage, Launch):
-            reads = [reads[0]._replace(exchanged=self.exchanged(reads[0].stage, reads[0].buffer))]
+            reads = [replace(reads[0], exchanged=self.exchanged(reads[0].stage, reads[0].buffer))]
         return reads
 
     def exchanged(self, stage: Launch, read: Buffer) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from ..records import dataclass
 from .diagnostics import Diagnostic, Location, spelling_at
@@ -40,7 +39,8 @@ class LaunchedAt:
     is_whole: bool = False
 
 
-class _Reach(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Reach:
     """Elements of a buffer along a dimension that the workgroups along an axis store: `each` of one, up to `end`, of `extent`.  `is_dense`: one
     stores all of these."""
 
@@ -199,7 +199,8 @@ def _is_alike(value: Value) -> bool:
     return isinstance(op, Op) and op.definition.format in ("const", "size", "len", "param", "spec")
 
 
-class _Launch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Launch:
     """A launch, a store that does not reach all elements, and the axes along which its indices go."""
 
     program: Program

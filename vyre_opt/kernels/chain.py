@@ -17,7 +17,6 @@ On a CPU the lanes are one subgroup, which streams the rows of a core (see row_s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
@@ -26,6 +25,7 @@ from ..ir.builder import Builder
 from ..ir.ops import MAX_RANK
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .chain_scattered import ScatterSchedule, best_scatter, build_scattered
 from .chain_spread import best_cluster, build_spread, is_well_spread, spread_bytes
 from .chain_steps import ChainSteps, chain_steps

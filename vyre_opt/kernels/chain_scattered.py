@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import gcd
 from operator import itemgetter
@@ -30,6 +29,7 @@ from operator import itemgetter
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .chain_steps import ChainSteps, chain_steps, largest_core
 from .collective import SUBGROUP, elements, guarded, offset
 from .multiply_add import multiply_add, signed, stored, zero

@@ -22,7 +22,7 @@ vectors, so a lane's part of the next core is loaded before the barrier, and arr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, product
 from math import gcd
@@ -30,6 +30,7 @@ from math import gcd
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .chain_steps import ChainSteps, chain_steps, largest_core
 from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero

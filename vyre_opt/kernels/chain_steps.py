@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import prod
 
 from ..ir.builder import Builder
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["ChainSteps", "chain_steps", "largest_core"]
 

@@ -7,12 +7,12 @@ order of additions is then fixed and every lane ends with the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ..ir.builder import Builder
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = [
     "SharedSums",

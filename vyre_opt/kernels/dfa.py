@@ -27,13 +27,13 @@ After k rounds a state is that of a walk through the k chunks before; so ceil(wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
+from ..records import dataclass
 from .collective import SUBGROUP, as_type, elements, guarded, offset
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of

@@ -14,7 +14,7 @@ neighbouring elements of the core, and the same elements of the matrix, which is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
@@ -22,6 +22,7 @@ from ..ir.builder import Builder
 from ..ir.embedding_shape import MAX_TABLE_BYTES, EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP, as_type, guarded, offset
 from .embedding_cores import EmbeddingCores
 from .embedding_grouped import (

@@ -17,13 +17,13 @@ exchange partial sums until each has the whole sums of some rows, which it write
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir.builder import Builder
 from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
+from ..records import dataclass
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores

@@ -12,12 +12,11 @@ each has the whole sums of some elements of the row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.builder import Builder
 from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP, as_type, elements, guarded, shared_sums
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers

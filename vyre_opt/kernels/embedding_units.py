@@ -17,13 +17,13 @@ While one waits for its next strip, others multiply.  Ranks are filled up to mul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, prod, sqrt
 
 from ..ir.builder import Builder
 from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores

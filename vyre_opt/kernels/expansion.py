@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, TypeVar
 
 from ..ir.grids import Extent, GridCall
 from ..ir.ops import OPS
 from ..ir.program import Buffer, Program
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["Expansion", "ExpansionRequest", "is_of_plugin"]
 

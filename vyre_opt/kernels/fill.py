@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..ir.grids import Extent, GridCall, bounds, ceil_divided, fold
 from ..ir.ops import AXES, OPS
 from ..ir.pipeline import Launch
 from ..ir.program import MAX_GRID, Buffer, Dim3, Program, Value
+from ..records import dataclass
 
 __all__ = ["LEAST_LANES", "FillSchedule", "fill_program", "fill_schedule"]
 

@@ -14,13 +14,14 @@ matrix no axis is left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from math import prod
 
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["Batch", "BatchAxis", "batch_of", "first_rows", "row_behind"]
 

@@ -14,13 +14,13 @@ Products and sums are f32, whatever the elements, but for f64.  A form is the or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd, sqrt
 from typing import Generic, Protocol, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.program import MAX_LANES, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP, as_type, elements, guarded, joined, offset
 from .matmul_batch import first_rows, row_behind
 from .powers_of_two import power_of

@@ -25,13 +25,13 @@ while those of the one before are multiplied, over the barrier, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP, as_type, elements, guarded, joined, offset
 from .matmul_form import MatmulForm, MatmulProblem, MatmulSchedule
 from .powers_of_two import power_of

@@ -18,13 +18,14 @@ Workgroups walk over C in groups of `group_m` tiles down, so that those that run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from itertools import product
 
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
+from ..records import dataclass
 from .collective import SUBGROUP, elements
 from .matmul_batch import first_rows, row_behind
 from .matmul_form import Choice, MatmulProblem, finished, of_least_time, rows_of

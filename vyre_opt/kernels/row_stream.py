@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, zero
 

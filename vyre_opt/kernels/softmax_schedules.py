@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from ..ir.ops import MAX_COLUMNS
 from ..ir.types import DataType
+from ..records import dataclass
 from .collective import SUBGROUP
 from .powers_of_two import power_above
 from .targets import REGISTERS, is_gpu

@@ -12,7 +12,6 @@ import ast
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -34,6 +33,7 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Prog
 from ..ir.suggestions import suggest
 from ..ir.types import DataType
 from ..ir.verifier import verify
+from ..records import dataclass
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default

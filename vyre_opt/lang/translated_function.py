@@ -10,7 +10,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..execution.arguments import Encoder, encoder_of
 from ..execution.cache.ir_results import ir_result
@@ -19,6 +19,7 @@ from ..ir.caller import caller_location
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
+from ..records import dataclass
 from .generics import ByTypes, Variable, bound_types, refuse_variables, type_variables
 from .program_warnings import also_warned, collected, give_warnings
 from .python_source import FunctionSource, remember_source
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["TranslatedFunction"]
 
 
-class CallOptions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallOptions:
     """Options of calls, see `TranslatedFunction.options`."""
 
     target: str | Dispatcher | None = None
@@ -92,7 +94,7 @@ class TranslatedFunction(KeyedFunction, ABC):
 
     def __reduce__(self) -> Any:
         if self._original is not None:
-            return _with_options, (self._original, self._options._asdict())
+            return _with_options, (self._original, self._options)
         return self.function.__qualname__ if self._generic is None else (_at_types, self._generic)
 
     @public
@@ -231,8 +233,8 @@ class TranslatedFunction(KeyedFunction, ABC):
         return executable
 
 
-def _with_options(original: Any, options: dict[str, Any]) -> Any:
-    return original.options(**options)
+def _with_options(original: Any, chosen: CallOptions) -> Any:
+    return original.options(target=chosen.target, passes=chosen.passes, debug_info=chosen.debug_info)
 
 
 def _at_types(generic: Any, types: Sequence[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..execution.dispatcher import Dispatcher, shared_dispatcher
 from ..ir.program import AccessMode, Buffer
+from ..records import dataclass
 from ..syntax.fingerprint import fingerprint
 from ..tuning.call import Call
 from ..tuning.runner import on_host

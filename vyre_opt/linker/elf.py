@@ -10,7 +10,8 @@ Every number of the file is checked before it is used: an object may be damaged.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from ..records import dataclass
 
 __all__ = ["AARCH64", "X86_64", "LinkError", "Object", "Relocation", "Section", "Symbol", "read_object"]
 
@@ -38,7 +39,8 @@ class LinkError(ValueError):
     """An object is damaged, or has what this linker does not know; the message says what."""
 
 
-class Section(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Section:
     """A part of memory.  `content`: shorter than `size` where the rest is zero."""
 
     name: str
@@ -49,7 +51,8 @@ class Section(NamedTuple):
     is_code: bool
 
 
-class Symbol(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Symbol:
     """A name for a place.  `section`: the index of the section that it lies in, None for a name of another object.
 
     `is_weak`: may stay without a place, which is address 0 then.
@@ -61,7 +64,8 @@ class Symbol(NamedTuple):
     is_weak: bool
 
 
-class Relocation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Relocation:
     """A field of a section that depends on the address of a symbol.  `kind`: as the machine numbers them."""
 
     section: int
@@ -71,7 +75,8 @@ class Relocation(NamedTuple):
     addend: int
 
 
-class Object(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Object:
     """`sections`: those that are in memory, by their index."""
 
     machine: int

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
 
+from ..records import dataclass
 from .elf import MAX_BYTES, LinkError, Object, Relocation, Section, Symbol
 from .relocations import KINDS, STUBS, Kind, Place
 
@@ -21,7 +21,8 @@ ENTRY_BYTES, STUB_BYTES = 8, 16
 CODE, READ, WRITTEN = range(3)
 
 
-class _Sizes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Sizes:
     """`offsets`: of sections, by their index; `stubs`, `entries`: of the first; `ends`: of the three kinds of pages."""
 
     offsets: dict[int, int]

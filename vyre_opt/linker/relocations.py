@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ..records import dataclass
 from .elf import AARCH64, X86_64, LinkError
 
 __all__ = ["KINDS", "STUBS", "Kind", "Place"]
@@ -21,7 +21,8 @@ __all__ = ["KINDS", "STUBS", "Kind", "Place"]
 _WORD = 1 << 64
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """The addresses that formulas are of; `symbol` is S, `stub` L, `entry` G, `field` P, `addend` A."""
 
     symbol: int
@@ -36,7 +37,8 @@ Field = Callable[[bytearray, int, int], None]
 """(memory, offset, value): writes the value into the bits of a field.  Raises LinkError if it does not fit."""
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Kind:
     """`needs`: "G" for an entry of the global offset table, "L" for a stub where the symbol is far, "" for neither."""
 
     formula: Formula

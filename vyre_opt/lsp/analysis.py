@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir.diagnostics import Diagnostic, Location, shown
@@ -17,6 +16,7 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Func, Module, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
+from ..records import dataclass
 from ..syntax.parser.actions import ModuleActions
 from ..syntax.parser.excerpts import Excerpt, Parsed, parse_excerpt
 from .text_parts import Span, items_of

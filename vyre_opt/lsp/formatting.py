@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
 from ..ir.ops import OPS
+from ..records import dataclass
 from ..syntax.parser import tables
 from .text_parts import Span
 

@@ -8,8 +8,9 @@ arguments of a loop are in its blocks.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from .text_parts import Span
 
 __all__ = ["Binding", "bindings", "value_at", "visible_names"]

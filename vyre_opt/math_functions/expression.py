@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
+
+from ..records import dataclass
 
 __all__ = [
     "F32",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..analysis.value_forms import ValueForms
 from ..ir.program import Block, Buffer, Op, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .code import Code
 from .spelling import attributes, mlir_type
 

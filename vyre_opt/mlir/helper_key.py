@@ -15,9 +15,9 @@ the PTX, where a name has no dots.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ..ir.types import DataType, TypeNameError
+from ..records import dataclass
 
 __all__ = ["HelperKey", "op_of"]
 

@@ -10,9 +10,8 @@ roundings are intrinsics of LLVM, since 19 makes calls of libdevice of math.sqrt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["CASTS", "COMPARISONS", "EMITTED", "GUARDED", "READ", "DirectOp", "direct_op", "type_class"]
 

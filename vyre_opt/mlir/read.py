@@ -8,13 +8,14 @@ scalars become runtime scalars.  Constants of a gpu.launch_func tell the size of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from ..syntax.fingerprint import fingerprint
 from ..syntax.parser import parse_source
 from .code import HelperSet

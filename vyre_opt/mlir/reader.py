@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir import arith
@@ -11,6 +11,7 @@ from ..ir.diagnostics import Diagnostic, Location
 from ..ir.ops import FASTMATH, OPS
 from ..ir.program import NO_ATTRS, Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .helper_key import HelperKey
 from .syntax import ParsedModule
 from .typed_values import (

@@ -15,11 +15,11 @@ another sign than its operand has, the bits stay (`bitcast`).  An index is one o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = [
     "Byte",

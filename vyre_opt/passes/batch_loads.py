@@ -5,9 +5,8 @@ A loop over a length that is open is rewritten when a call has that, by the same
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.program import Module
+from ..records import dataclass
 from ..scheduling.batched_loads import batch_loads, iterations
 from .manager import PassContext
 from .registry import Pass, register

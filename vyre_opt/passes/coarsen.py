@@ -7,13 +7,12 @@ the same rule; `by=4` does not wait for that, and does not ask for a target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..analysis.refusal import Refusal
 from ..execution.plans.neighbours import Neighbours
 from ..ir.grids import ceil_divided
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS
+from ..records import dataclass
 from ..scheduling.launch_forms import LaunchForms
 from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, Location, printable, render
 from ..ir.program import Func, Module, Op, Program, Value
 from ..kernels.targets import is_gpu
+from ..records import dataclass
 
 if TYPE_CHECKING:
     from ..execution.dispatcher import Dispatcher

@@ -11,7 +11,7 @@ storage leaves a check of its index there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from ..analysis.buffer_layout import BufferLayout
@@ -31,6 +31,7 @@ from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.rewrite import fresh_name
 from ..ir.types import DataType
+from ..records import dataclass
 from ..rewriting.cloning import copy_program
 from ..rewriting.demanded_extents import declare_demands
 from .manager import Analyses, PassContext

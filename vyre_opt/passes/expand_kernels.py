@@ -16,7 +16,7 @@ joined.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import prod
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
 from ..kernels.named import expand, named_kernel
 from ..kernels.row_indices import index_by_rows
+from ..records import dataclass
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -28,7 +28,6 @@ without was written by hand, and stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 from typing import Any
@@ -39,6 +38,7 @@ from ..fusion.veto import NOTES, veto_of
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
+from ..records import dataclass
 from .manager import PassContext
 from .registry import ANALYSES, Pass, register
 

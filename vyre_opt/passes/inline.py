@@ -6,11 +6,10 @@ of calls can double one at every step, are an error before anything is copied (s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.call_graph import call_order, check_inlined_ops
 from ..ir.program import MAX_NESTING, Func, Module, Op, Program
 from ..ir.rewrite import clone, splittable
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register

@@ -6,9 +6,8 @@ A loop over a length that is open is rewritten when a call has that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.program import Module
+from ..records import dataclass
 from ..scheduling.invariant_loads import hoist_loads
 from ..scheduling.kept_loads import keep_loads, rows, trips
 from ..scheduling.loop_facts import op_numbers

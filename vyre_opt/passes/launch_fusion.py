@@ -17,7 +17,7 @@ notes of fusion_pressure go: they are about hand-offs that are no more, or say `
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
+from ..records import dataclass
 from ..rewriting.demanded_extents import declare_demands, undeclared_demands
 from ..scheduling.relaunch import launched, remove_unlaunched
 from .manager import PassContext

@@ -13,7 +13,6 @@ again: its text begins with `lowered`.  What each of them does not take is in lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -23,6 +22,7 @@ from ..lowering.host import legalization as host
 from ..lowering.nvptx import legalization as nvptx
 from ..lowering.nvptx.abi import BOUNDS
 from ..lowering.nvptx.targets import GPUS
+from ..records import dataclass
 from .manager import PassContext
 from .registry import Pass, find_pass, make_pass, register
 

@@ -17,10 +17,11 @@ zero, with nothing before the load that may stop the program.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.loops import trip_count
 from ..ir.program import AccessMode, Func, Module, Op, Program, Value
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 
 from ..ir.program import Module
 from ..ir.shapes import has_slices
 from ..kernels.targets import slice_machine
+from ..records import dataclass
 from ..slices.layout import AnyLayout, Layout
 from ..slices.lowering import lower_in_place
 from ..slices.schedule import SliceMachine, SliceSchedule, is_for_units, slice_schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
@@ -17,6 +17,7 @@ from ..ir.structure import check_structure
 from ..ir.tracebacks import public
 from ..ir.verifier import errors_of
 from ..observers import span
+from ..records import dataclass
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
 from .module_state import ModuleState

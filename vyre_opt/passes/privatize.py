@@ -7,11 +7,10 @@ its processors; `workgroups=264` does not wait for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..analysis.refusal import Refusal
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS
+from ..records import dataclass
 from ..scheduling.launch_forms import Counting, LaunchForms
 from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext

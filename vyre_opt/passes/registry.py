@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
@@ -17,6 +16,7 @@ from ..ir import plugins
 from ..ir.program import Module
 from ..ir.suggestions import suggest
 from ..ir.tracebacks import CallerError
+from ..records import dataclass
 from ..worker import import_module
 
 if TYPE_CHECKING:

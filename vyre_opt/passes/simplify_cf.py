@@ -15,14 +15,13 @@ into the block around it, its arguments replaced by the values that they have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.loops import bounds, inits
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant, constant_value, keep_results, splittable
 from ..ir.types import DataType
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register

@@ -11,7 +11,6 @@ wherever it stands, so the program has plain types alone afterwards, which every
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -21,6 +20,7 @@ from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become
 from ..ir.suggestions import suggest
 from ..ir.types import DTYPE
+from ..records import dataclass
 from ..rewriting.constant_folding import fold_body
 from ..specialization.instantiate import instantiate
 from .manager import PassContext

@@ -14,7 +14,7 @@ A store that goes leaves a check of its index, unless it is proven in bounds.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from ..analysis.effects import Effects, effects_of, summarize
@@ -23,6 +23,7 @@ from ..fusion.result_check import check_stores, refuse_result
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.uniformity import Uniformity
+from ..records import dataclass
 from ..rewriting.cloning import copy_program
 from ..rewriting.walker import Walker
 from .manager import PassContext

@@ -12,13 +12,12 @@ taken, whole if they run no more than `factor` times.  No loop grows past `max_o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir import arith
 from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import clone, constant, splittable
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register

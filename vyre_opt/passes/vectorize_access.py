@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.program import Module
+from ..records import dataclass
 from ..scheduling.access_vectors import WIDTH, vectorize
 from .manager import PassContext
 from .registry import Pass, register

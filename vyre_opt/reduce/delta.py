@@ -7,9 +7,9 @@ Engineering 28 (2002), with the parts taken from the last to the first, since wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
+from ..records import dataclass
 from .oracle import Oracle
 
 __all__ = ["minimise"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
+
+from ..records import dataclass
 
 __all__ = ["HasText", "InterestingnessTest", "Oracle", "OutOfTests", "FunctionTest", "RunningTest"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ..ir.program import Module
 from ..ir.verifier import errors_of
+from ..records import dataclass
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 

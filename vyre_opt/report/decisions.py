@@ -7,10 +7,11 @@ passes.  A key that a remark's certificate lacks is a fact not known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..ir.diagnostics import Location
+from ..records import dataclass
 from .pictures import PipelinePicture, StagePicture
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import dataclass
 from .decisions import Decisions, sentence
 from .lanes import HEADING, LABEL, LINE, PAD, Box, Layout, Port, Wire, lay_out
 from .pictures import PipelinePicture, StagePicture

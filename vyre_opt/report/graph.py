@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import dataclass
 from .decisions import Decisions, FusedLaunches
 from .pictures import BufferPicture, PipelinePicture, StagePicture
 from .traffic import show_bytes

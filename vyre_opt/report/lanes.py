@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from .pictures import PipelinePicture
 
 __all__ = ["HEADING", "LABEL", "LINE", "PAD", "Layout", "Port", "Box", "Wire", "lay_out"]

@@ -8,10 +8,10 @@ program @a, program @b        program @a_then_b         a program that launches 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
+from ..records import dataclass
 from .decisions import FusedLaunches
 
 __all__ = ["Listing", "Row", "listings"]

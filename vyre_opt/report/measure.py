@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..execution.dispatcher import BadInputs, DispatchError, ProgramError
 from ..execution.plans.watch import Times, Watch
 from ..ir.diagnostics import DiagnosticError
 from ..ir.program import Buffer, Module
+from ..records import dataclass
 
 __all__ = ["RunTimes", "measure"]
 

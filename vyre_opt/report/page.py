@@ -7,7 +7,6 @@ What is shown is gathered here; how, is in `templates`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from ..driver.call_report import CallReport, LaunchReport
 from ..fusion.halo_plan import BYTES_PER_US, LAUNCH_US, OPS_PER_US
 from ..ir.program import Module, Program
 from ..ir.shapes import show_shape
+from ..records import dataclass
 from .decisions import Decisions, FusedLaunches, decisions, location_text
 from .drawing import Drawing
 from .environment import render, show_us

@@ -7,7 +7,7 @@ which the passes change in place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from ..analysis.launch_flow import LaunchDataflow
@@ -17,6 +17,7 @@ from ..ir.grids import Grid, GridError, evaluate, show_extent
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 from ..ir.shapes import declared_shape
+from ..records import dataclass
 from .traffic import Traffic
 
 __all__ = ["BufferPicture", "PipelinePicture", "RepeatPicture", "StagePicture", "pictures"]

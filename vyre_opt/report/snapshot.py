@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir.program import Module
+from ..records import dataclass
 from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 from .pictures import PipelinePicture, pictures

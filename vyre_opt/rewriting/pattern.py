@@ -12,13 +12,13 @@ Most patterns are shorter as terms: `pattern(op.neg(op.neg("x")), "x")`, see ter
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.ops import OPS
 from ..ir.plugin_ops import find_op
 from ..ir.program import Op, Value
 from ..ir.suggestions import suggest
+from ..records import dataclass
 
 if TYPE_CHECKING:
     from .rewriter import Rewriter

@@ -18,7 +18,7 @@ The operands of an op that the table calls commutative are matched in both order
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
@@ -31,6 +31,7 @@ from ..ir.plugin_ops import find_op
 from ..ir.program import Op, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
+from ..records import dataclass
 from .pattern import Pattern, Replacement, check_root
 from .rewriter import PERMISSIONS, Rewriter
 

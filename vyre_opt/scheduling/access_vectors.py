@@ -19,7 +19,7 @@ hold, and a remark names the one that is missing:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from ..analysis.alignment import Alignment
@@ -29,6 +29,7 @@ from ..fusion.remark_sink import RemarkSink
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["vectorize"]
 

@@ -30,7 +30,7 @@ Where each lane has a row of its own to go along, the loads are one of a vector,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from ..analysis.alignment import Alignment
@@ -47,6 +47,7 @@ from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, conditional, needed_ops, operands_within, splittable
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips, op_numbers
 

@@ -18,7 +18,6 @@ there; in loops that do nothing else with its buffer, and in which nobody waits,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..analysis.effects import effects_of
 from ..analysis.regrouping import regrouped_atomics
@@ -29,6 +28,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import conditional, constant, constant_value, splittable
 from ..ir.types import DataType
+from ..records import dataclass
 from ..rewriting.walker import Walker
 
 __all__ = ["carry_atomics"]

@@ -17,7 +17,6 @@ what it did, in the order in which it did; only loads stand before it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..analysis.effects import Effects, summarize
@@ -28,6 +27,7 @@ from ..ir.loops import bounds, inits, trip_count
 from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, conditional, constant, needed_ops, operands_within, splittable
 from ..ir.types import DataType
+from ..records import dataclass
 from ..rewriting.walker import Walker
 from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips
 

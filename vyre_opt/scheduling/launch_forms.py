@@ -13,7 +13,7 @@ narrow    workgroups are of fewer invocations, so that there is one for each mul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 
@@ -28,6 +28,7 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Block, Buffer, Dim3, Program, Shape, Value
 from ..ir.rewrite import become, clone, constant_value
 from ..lowering.host.row_runs import counts_in_registers
+from ..records import dataclass
 from .access_vectors import WIDTH, vectorize
 from .arithmetic import instructions
 from .batched_loads import batch_loads, iterations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 
@@ -24,6 +24,7 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.pipeline import Launch, LaunchParam
 from ..ir.program import AccessMode, Block, Buffer, Module, Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["LaneAccesses", "LaunchWork", "launch_work"]
 

@@ -6,8 +6,9 @@ Figures are of the data sheets of NVIDIA, without sparsity; of the CPU the bandw
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from ..records import dataclass
 
 __all__ = ["MACHINES", "Limit", "Machine", "copying_machine", "limit_of", "machine_named", "machine_of"]
 

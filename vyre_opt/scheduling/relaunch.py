@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
 from ..fusion.group_count import GroupCount
@@ -12,6 +11,7 @@ from ..ir.grids import Extent, Grid, fold, lengths_by_dimension, show_extent
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Dim3, Module, Program, Shape
 from ..ir.rewrite import fresh_name
+from ..records import dataclass
 from .launch_forms import LaunchSite
 
 __all__ = ["NewForm", "TextLaunch", "launched", "launches", "remove_unlaunched", "rewrite_launches"]

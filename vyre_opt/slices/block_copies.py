@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from ..analysis.alignment import Alignment
 from ..ir.program import Op, Program, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .elements import Elements
 from .memory import Tile
 

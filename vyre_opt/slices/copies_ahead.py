@@ -16,12 +16,13 @@ Blocks that no copy can move (see block_copies) are loaded to registers one more
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.builder import Builder
 from ..ir.loops import bounds
 from ..ir.program import Op, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .layout import STRIP, MatrixLayout
 from .memory import Tile
 from .schedule import DEPTH, factor_tile

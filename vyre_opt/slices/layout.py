@@ -25,12 +25,13 @@ them, so that elements stay where they are when matrices are packed of them and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.builder import Builder
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["FOLDED", "GROUP", "MOST_WIDE", "STRIP", "AnyLayout", "Group", "Layout", "MatrixLayout"]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -27,6 +27,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from ..ir.unlike_extents import unlike_extents
+from ..records import dataclass
 from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
 from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout

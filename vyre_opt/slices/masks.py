@@ -8,11 +8,12 @@ Blocks at an edge, or on the diagonal of a triangle, are few among many that are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .nodes import Computed, Counted, Node, Repeated, Spread, Standing
 
 __all__ = ["whole_mask"]

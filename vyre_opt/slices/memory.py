@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Value
 from ..ir.rewrite import fresh_name
 from ..ir.types import DataType
+from ..records import dataclass
 
 __all__ = ["Memory", "Tile"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .layout import AnyLayout
 
 __all__ = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir.program import Value
 from ..ir.types import DataType
+from ..records import dataclass
 from .elements import Elements
 from .layout import GROUP, Layout
 from .nodes import Extent, Held, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ..analysis.alignment import Alignment
@@ -12,6 +12,7 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Program, Shape, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
+from ..records import dataclass
 from .layout import FOLDED, GROUP, MOST_WIDE, STRIP, MatrixLayout
 
 __all__ = [

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.program import Program
+from ..records import dataclass
 from ..syntax.fingerprint import fingerprint
 from .spec_map import SpecMap
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 __all__ = ["MAX_CELLS", "Automaton", "concatenated_ranges"]
 

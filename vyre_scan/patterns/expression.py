@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from vyre_opt.ir.diagnostics import Diagnostic
+from vyre_opt.records import dataclass
 
 from .errors import PatternError
 from .line_trees import compiled_tree, tree_of, within_lines

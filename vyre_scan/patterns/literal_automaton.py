@@ -13,10 +13,11 @@ pattern ends count up from 0, accepting ones down from the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 from .automaton import MAX_CELLS, Automaton, concatenated_ranges
 

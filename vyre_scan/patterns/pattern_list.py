@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from vyre_opt.ir.diagnostics import Diagnostic
+from vyre_opt.records import dataclass
 
 from .errors import PatternError
 from .rule import Rule

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import log2
 from typing import Any
+
+from vyre_opt.records import dataclass
 
 __all__ = ["Rule", "entropy_of"]
 

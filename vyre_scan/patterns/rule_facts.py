@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 import re._constants as sre
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, reduce
 from math import prod
 from operator import or_
 from typing import Any
+
+from vyre_opt.records import dataclass
 
 from .byte_weights import WEIGHTS
 

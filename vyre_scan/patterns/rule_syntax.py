@@ -16,10 +16,11 @@ from __future__ import annotations
 import re
 import re._parser as _parser
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from vyre_opt.ir.diagnostics import Diagnostic, Location, Source
+from vyre_opt.records import dataclass
 
 from .errors import PatternError
 

@@ -13,12 +13,13 @@ bytes as a rule, and after at most `warmup`.  A match that ends after a chunk ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Buffer, Value
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.collective import as_type
+from vyre_opt.records import dataclass
 
 __all__ = ["ChunkWalk"]
 

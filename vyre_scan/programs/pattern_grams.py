@@ -38,13 +38,13 @@ are alike, or 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.ops import SUBGROUP_SIZE
 from vyre_opt.ir.program import Buffer, Program, Value
 from vyre_opt.ir.types import DataType
+from vyre_opt.records import dataclass
 
 __all__ = ["GRAM", "MULTIPLIER", "pattern_grams"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Buffer, Value
@@ -16,6 +15,7 @@ from vyre_opt.kernels.decode import (
     from_hex,
     sextets,
 )
+from vyre_opt.records import dataclass
 
 __all__ = [
     "CHARACTERS",

@@ -13,11 +13,12 @@ joined without need is no loss either, as each of its parts is in one of the fou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from string import ascii_letters, digits, hexdigits
 from typing import Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 from .data import octets_of
 

@@ -5,7 +5,7 @@ A piece begins some bytes before what it reports, as many as an automaton must s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from vyre_opt.driver.direct_launch import launch
 from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 from vyre_opt.ir.ops import SUBGROUP_SIZE
+from vyre_opt.records import dataclass
 
 from ..patterns.automaton import Automaton
 from ..programs.pattern_filter import pattern_filter

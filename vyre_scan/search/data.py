@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.records import dataclass
 
 __all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 

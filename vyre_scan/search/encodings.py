@@ -11,11 +11,12 @@ section 6.8), and no padding; a character of neither kind is an error in both.
 from __future__ import annotations
 
 from binascii import a2b_base64, unhexlify
-from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase, digits, hexdigits
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vyre_opt.records import dataclass
 
 __all__ = ["BAD", "BLANK", "BLANKS", "ENCODINGS", "PADDING", "Encoding"]
 

@@ -15,7 +15,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ import numpy as np
 
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.processors import available
+from vyre_opt.records import dataclass
 
 from .errors import EncodingError
 from .matches import Matches

@@ -6,13 +6,14 @@ where one may begin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
+from vyre_opt.records import dataclass
 
 from ..patterns.automaton import Automaton
 from ..programs.pattern_grams import GRAM

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 from .encodings import BLANK, BLANKS, Encoding
 

@@ -4,10 +4,12 @@ begin alike, or for many literals a bitmap of pattern_grams."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 from ..patterns.byte_weights import WEIGHTS
 from ..programs.pattern_filter import ENTRIES, POSITIONS

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.target import Target
+from vyre_opt.records import dataclass
 
 from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from vyre_opt.records import dataclass
 
 from ..patterns.automaton import Automaton, concatenated_ranges
 from ..patterns.class_strings import automata_of

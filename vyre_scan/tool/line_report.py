@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from vyre_opt.records import dataclass
 
 from .line_search import Span
 from .options import ScanOptions

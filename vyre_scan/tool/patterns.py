@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from vyre_opt.cli.errors import ToolError
 from vyre_opt.cli.text_files import read_bytes, read_stdin
 from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.records import dataclass
 
 if TYPE_CHECKING:
     from ..search.scanner import Scanner

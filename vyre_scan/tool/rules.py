@@ -10,11 +10,12 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vyre_opt.cli.errors import ToolError
 from vyre_opt.cli.text_files import read_bytes
+from vyre_opt.records import dataclass
 
 from ..patterns.rule import entropy_of
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
+
+from vyre_opt.records import dataclass
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -8,6 +8,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def replay(
     """Make the calls of FILE again, and show what differs, by kinds of calls."""
     cpu.DEFAULT_LEVEL = level
     if machine is not None:
-        host._known[:] = [host._names()._replace(cpu=CPUS[machine][0], features=CPUS[machine][1])]
+        host._known[:] = [replace(host._names(), cpu=CPUS[machine][0], features=CPUS[machine][1])]
     old = read(file)
     rng = random.Random(seed)
     chosen = rng.sample(old, min(only or len(old), len(old))) if only or shuffle else old

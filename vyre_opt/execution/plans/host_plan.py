@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ir.diagnostics import Diagnostic, spelling_at
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ...records import dataclass
 from ...worker import import_module
 from ..arrays import POISON, new_storage, storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch

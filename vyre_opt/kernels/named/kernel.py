@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cached_property
 from math import prod
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ...ir.ops import OPS, KernelDef
 from ...ir.program import AccessMode, Buffer
 from ...ir.types import DataType
+from ...records import dataclass
 from ..call import Call, EmptyResult, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..targets import is_gpu

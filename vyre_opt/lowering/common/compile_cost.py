@@ -9,13 +9,13 @@ package the most is estimated for a product of matrices, 4 s where the cpu runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ...ir.call_graph import call_order
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.ops import OPS
 from ...ir.program import Func, Op, Program
 from ...ir.types import MAX_VECTOR_LANES, DataType
+from ...records import dataclass
 from .cost_ceiling import cost_ceiling
 
 __all__ = [

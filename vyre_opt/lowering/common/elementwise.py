@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir import arith
 from ...ir.types import DataType
+from ...records import dataclass
 from . import fmod, math_functions
 from .conversions import round_to_half, through_odd
 from .lane_shape import SCALAR, LaneShape, carrier

@@ -8,10 +8,10 @@ arithmetic followed by a rounding, which gives the correctly rounded result for 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from ...ir import arith
 from ...ir.types import DataType
+from ...records import dataclass
 
 __all__ = ["CARRIER_BYTES", "SCALAR", "LaneShape", "carrier", "float_literal"]
 

@@ -11,10 +11,10 @@ to do, so that to legalize a legal program changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...ir.program import Module, Program
 from ...ir.shapes import has_rows, has_slices
+from ...records import dataclass
 from ...rewriting.core_form import core_form
 from ...slices.lowering import lower_slices
 from ...slices.schedule import slice_schedule

@@ -7,11 +7,12 @@ operations overlap; it is called for each such part of a longer vector.  On nvpt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...math_functions.approximations import APPROXIMATIONS
 from ...math_functions.expression import F32, F64, Format, Graph, Node
 from ...math_functions.functions import approximation, graph
+from ...records import dataclass
 from .lane_shape import LaneShape, float_literal
 from .llvm_text import Writer
 

@@ -25,7 +25,7 @@ Loads and stores have no indices of several dimensions here (see row_major.py, w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...analysis.alignment import Alignment
@@ -34,6 +34,7 @@ from ...ir.ops import LAYOUTS, OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.rewrite import clone
 from ...ir.types import DataType
+from ...records import dataclass
 from ...rewriting.walker import Walker
 
 __all__ = ["MMA", "ROWS", "Fragment", "FragmentLayout", "has_matrices", "with_fragments"]

@@ -15,11 +15,12 @@ loop over the workgroups, and then each phase as above.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.loops import bounds, inits
 from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Op, Program, Value
+from ...records import dataclass
 
 __all__ = [
     "PlanItem",

@@ -13,8 +13,8 @@ A chunk has the vectors of some lanes, one after the other.  What the machine ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from .function_builder import FunctionBuilder
 
 __all__ = ["ByteShuffle"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import MAX_DIMENSIONS, Op, Program, Value
+from ...records import dataclass
 from ..common.lane_shape import SCALAR, LaneShape
 from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD

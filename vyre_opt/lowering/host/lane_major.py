@@ -7,13 +7,14 @@ and not a subgroup's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ...ir.folding import lanes_of
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.rewrite import constant_value
+from ...records import dataclass
 from ..common import conversions, elementwise
 from ..common.guards import largest_lane, needs_guard
 from ..common.lane_shape import SCALAR, LaneShape, carrier

@@ -14,10 +14,10 @@ A value that is uniform over the subgroup is one LLVM vector with the elements o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program, Value
+from ...records import dataclass
 from .lane_facts import LaneFacts
 
 __all__ = ["LaneMajorLayout", "lane_major_layout"]

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
+from ...records import dataclass
 from ..common.lane_shape import CARRIER_BYTES, carrier
 from .outline import is_heavy
 

@@ -11,10 +11,11 @@ Where a buffer is written, all accesses of the loop are to one element in each i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.loops import bounds
 from ...ir.program import Op, Program, Value
+from ...records import dataclass
 from .lane_facts import LaneFacts
 
 __all__ = ["ELEMENT_BITS", "LoopTiles", "Tile", "loop_tiles"]

@@ -9,12 +9,12 @@ for %k = 0 to %n step 1 iter(%t = 0.0) {
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from ...ir.loops import bounds
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
+from ...records import dataclass
 from .lane_facts import LaneFacts
 from .outline import is_heavy
 

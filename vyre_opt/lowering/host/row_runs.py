@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...analysis.bounds import BoundsProofs
@@ -26,6 +26,7 @@ from ...ir.ops import AXES, OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Param, Program, Value
 from ...ir.rewrite import clone, constant, constant_value
 from ...ir.types import DataType
+from ...records import dataclass
 from .lane_facts import LaneFacts
 from .legalization import legal_program
 from .loop_tiles import LoopTiles, loop_tiles

@@ -12,11 +12,12 @@ else once for each subgroup: as a scalar, an element a row or 32 lanes, as `Subg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.ops import BEYOND_WORKGROUP, SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.uniformity import Level
+from ...records import dataclass
 from ..common.lane_shape import CARRIER_BYTES, SCALAR, LaneShape, carrier
 from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
 from .control import CONTROL_OPS, TripCounter

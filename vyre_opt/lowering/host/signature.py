@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+
+from ...records import dataclass
 
 __all__ = ["RANGE", "Signature"]
 

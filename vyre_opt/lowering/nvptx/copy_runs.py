@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
 from ...analysis.alignment import Alignment
@@ -34,6 +34,7 @@ from ...analysis.lane_values import elementwise_fold, sum_by_lane, wrapped
 from ...ir.loops import bounds
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level, Uniformity
+from ...records import dataclass
 from .abi import ALIGNMENT
 from .warpgroups import panelled
 

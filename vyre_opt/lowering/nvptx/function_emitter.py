@@ -7,7 +7,7 @@ scalarises vectors on a GPU anyway, and only memory accesses profit from being w
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...analysis.alignment import Alignment
@@ -15,6 +15,7 @@ from ...analysis.value_forms import ValueForms
 from ...ir.diagnostics import Location
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
+from ...records import dataclass
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite

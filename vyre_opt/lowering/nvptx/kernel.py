@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ...analysis.alignment import Alignment
@@ -17,6 +16,7 @@ from ...ir.call_graph import call_order, check_inlined_ops
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.lowered_ops import WARPGROUP_MUL_ADD
 from ...ir.program import Block, Buffer, Func, Op, Program, Value
+from ...records import dataclass
 from ..common import conversions
 from ..common.compile_cost import GPU, check_compile_cost, inlined_costs
 from ..common.line_tables import LineTable

@@ -8,11 +8,11 @@ of a subgroup load theirs together (see subgroup_loads.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ...analysis.alignment import Alignment
 from ...ir.program import Op, Value
 from ...ir.types import DataType
+from ...records import dataclass
 from ..common import conversions
 from ..common.lane_shape import SCALAR, LaneShape
 from .abi import ALIGNMENT

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from ...analysis.affine import AffineExpr, SymbolKind
 from ...analysis.dependence import DependenceTest
 from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir.program import Op, Program
+from ...records import dataclass
 from .owned_rows import column_in_row
 
 __all__ = ["PendingStore", "StoreOverlaps"]

@@ -7,10 +7,11 @@ back ends abort the process instead of raising an exception.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ...records import dataclass
 from ..common.llvm_passes import run_passes
 from ..common.llvm_worker import on_llvm
 from .low_bits import with_low_bits_taken

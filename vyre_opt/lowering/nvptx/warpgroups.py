@@ -33,7 +33,7 @@ Until a barrier other invocations do not write what is being read: that would ra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from ...analysis.alignment import Alignment
@@ -46,6 +46,7 @@ from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import clone, constant_value, substitute
 from ...ir.types import DataType
 from ...ir.uniformity import Level, Uniformity
+from ...records import dataclass
 
 __all__ = ["ATOM_BYTES", "PANEL_BYTES", "STEP", "panelled", "with_warpgroups"]
 

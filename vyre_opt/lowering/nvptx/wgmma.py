@@ -13,11 +13,12 @@ LLVM has no intrinsic for it.  What is computed with sums stays behind the wait,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
 from ...ir.program import Op, Value
 from ...ir.types import DataType
+from ...records import dataclass
 from .function_emitter import FunctionEmitter
 from .mbarriers import FENCE_OF_PROXIES, inline_ptx
 from .warpgroups import ATOM_BYTES, PANEL_BYTES, STEP

@@ -5,10 +5,9 @@ arith.remf would become a call of a library on one machine and an inexact sequen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.types import DataType
 from ...math_functions.expression import F32, F64, Format
+from ...records import dataclass
 from ..code import Code
 
 __all__ = ["fmod"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.ops import OPS
 from ...ir.types import DataType
@@ -11,6 +11,7 @@ from ...lowering.common.math_functions import INSTRUCTIONS
 from ...math_functions.approximations import APPROXIMATIONS
 from ...math_functions.expression import F32, F64, Format, Graph, Node
 from ...math_functions.functions import approximation, graph
+from ...records import dataclass
 from ..code import Code
 from ..helper_key import HelperKey
 from ..spelling import constant

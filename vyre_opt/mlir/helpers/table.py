@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...ir.formats import mask_type
 from ...ir.ops import OPS
 from ...ir.types import DataType
+from ...records import dataclass
 from ..code import Code, HelperSet
 from ..helper_key import HelperKey
 from ..spelling import mlir_type

@@ -7,12 +7,12 @@ changes.  Nothing is verified, and errors are kept beside what could be built.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.diagnostics import Diagnostic, Source
 from ...ir.parse_holes import ParseHoles
 from ...ir.program import Func, Module, Program
+from ...records import dataclass
 from . import nul_byte, read
 from .recovery import RecoveringActions
 

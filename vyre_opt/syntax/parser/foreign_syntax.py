@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from ...ir.ops import NAMED_KERNELS, OPS
 from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
+from ...records import dataclass
 from ..op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
 from .foreign_expressions import MOST_READ, SIGN, written_out

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import count
 
 from ...ir.formats import FORMATS
 from ...ir.ops import OPS, OpDef
+from ...records import dataclass
 from ..op_syntax import SYNTAX, OpSyntax
 
 __all__ = ["NAME", "RESULT", "UNNAMED", "ShortForm", "ShortForms", "is_simple", "short_forms"]

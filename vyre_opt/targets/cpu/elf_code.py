@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from ...records import dataclass
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm

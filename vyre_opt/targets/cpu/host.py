@@ -6,7 +6,8 @@ LLVM is asked once after each start of the system, since it takes longer to load
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import astuple, fields
+from typing import TYPE_CHECKING
 
 from ...execution.cache.keys import llvm_version
 from ...execution.cache.store import Store
@@ -87,7 +88,8 @@ _MOST_OF_CPUINFO = 1 << 14
 _VARYING = ("processor", "cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id")
 
 
-class _Names(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Names:
     """LLVM's name for this machine, and its data layout."""
 
     cpu: str
@@ -114,10 +116,10 @@ def _stored_names(store: Store) -> _Names:
     key = digest_of([("llvm", "version", llvm_version().encode()), ("machine", "identity", identity)])
     payload = store.get(key, KIND)
     parts = payload.decode(errors="replace").split("\n") if payload is not None else []
-    if len(parts) == len(_Names._fields):
+    if len(parts) == len(fields(_Names)):
         return _Names(*parts)
     names = _names_of_llvm()
-    store.put(key, KIND, "\n".join(names).encode())
+    store.put(key, KIND, "\n".join(astuple(names)).encode())
     return names
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...lowering.nvptx.targets import PtxVersion
+from ...records import dataclass
 
 __all__ = ["PtxOptions"]
 

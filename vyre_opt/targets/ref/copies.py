@@ -10,10 +10,9 @@ The value is in its place at once; what is recorded is when a program may rely o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ...records import dataclass
 from .frame import Frame
 from .memory import Storage
 

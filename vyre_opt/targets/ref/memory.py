@@ -7,7 +7,6 @@ batch, one after the other, cluster memory one for the rows of each cluster; oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ...execution.dispatcher import BackendError
 from ...ir.program import Buffer, Op
 from ...ir.types import DataType
+from ...records import dataclass
 from .frame import Frame
 from .races import Shadow
 

@@ -24,11 +24,10 @@ one by the first and the last lane of the subgroup, and is ordered after none of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...ir.ops import SUBGROUP_SIZE
+from ...records import dataclass
 from .frame import Frame, WorkgroupBatch
 
 Array = np.ndarray
