@@ -187,6 +187,7 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     (LANES, "y = y.at[i].set(x[i] * 2.0)", "y.at", "write y[i] = x[i] * 2.0", "y[i] = x[i] * 2.0"),
     (LANES, "y = y.at[i].add(x[i])", "y.at", "write y[i] += x[i]", "y[i] += x[i]"),
     (LANES, "y[i] = nothing(x[i])", "nothing(x[i])", "nothing has no return: end it with return and what it computes", "y[i] = x[i]"),
+    (LANES, "k, t = 1, vyre.local(f32, 4)\nt[k] = x[i]\ny[i] = t[k]", "1, vyre.local(f32, 4)", "write t = vyre.local(f32, 4) in a line of its own", "k = 1\nt = vyre.local(f32, 4)\nt[k] = x[i]\ny[i] = t[k]"),
     (LANES, "y[i] = float(x[i])", "float", "write f32(x[i])", "y[i] = f32(x[i])"),
     (PIPELINE, "t = np.zeros(len(x), np.float32)", "np.zeros(len(x), np.float32)", "write t = vyre.zeros(len(x), f32)",
      "t = vyre.zeros(len(x), f32)\ndouble[1](t, y)"),
@@ -416,6 +417,8 @@ WARNED: list[tuple[str, str, str, str]] = [
      "this sets the first 4 of the 8 elements of t",
      "l, t = vyre.local_id(0), vyre.shared(u32, 8)\nfor k in range(vyre.local_id(0), 8, 4):\n    t[k] = 0\nvyre.barrier()\nvyre.atomic_add(t, b[l] % 8, 1)\nvyre.barrier()\n"
      "for k in range(vyre.local_id(0), 8, 4):\n    vyre.atomic_add(c, k, t[k])"),
+    ("i, t = vyre.global_id(0), vyre.shared(f32, 4)\nfor k in range(4):\n    t[k] = z[i, k]\nvyre.barrier()\ny[i] = t[0] + t[3]", "[1]", "write t = vyre.local(f32, 4), an array of each invocation's own",
+     "i = vyre.global_id(0)\nt = vyre.local(f32, 4)\nfor k in range(4):\n    t[k] = z[i, k]\nvyre.barrier()\ny[i] = t[0] + t[3]"),
     ("while vyre.atomic_compare_exchange(c, 0, 0, 1) != 0:\n    pass\ny[0] = y[0] + f32(b[vyre.global_id(0)])\nvyre.atomic_exchange(c, 0, 0)", "[1]",
      "leave the lock out, and write vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))", "vyre.atomic_add(y, 0, f32(b[vyre.global_id(0)]))"),
     ("while vyre.atomic_exchange(c, 0, 1) == 1:\n    pass\ny[0] = 1.0\nc[0] = 0", "[1]", "let one invocation of a workgroup take it, behind vyre.local_id(0) == 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 
 __all__ = [
     "bound",
@@ -13,6 +14,7 @@ __all__ = [
     "index_parts",
     "lanes_name",
     "lengthened",
+    "own_memory",
     "loop_as_id",
     "stored_apart",
     "swapped",
@@ -117,6 +119,14 @@ def exchanged(source: str, buffer: str) -> str:
     array = ast.get_source_segment(source, access.value)  # type: ignore[attr-defined]
     written = f"{array}[{', '.join([*texts[:-2], texts[-1], texts[-2]])}]"
     return f"{written}.T" if isinstance(parts[-1], ast.Slice) else written
+
+
+def own_memory(name: str, dtype: str, extents: Sequence[int]) -> str:
+    """Say how an array of each invocation's own is made, or how shared memory is given a row for each."""
+    shape = str(extents[0]) if len(extents) == 1 else f"({', '.join(map(str, extents))})"
+    if len(extents) <= 2 and prod(extents) <= _MOST_OF_OWN:
+        return f"write {name} = vyre.local({dtype}, {shape}), an array of each invocation's own: shared memory is one for all of them"
+    return "store to an element of each one's own: shared memory is one for all invocations of a workgroup"
 
 
 def swapped(source: str, names: Sequence[str]) -> str:
@@ -245,6 +255,8 @@ def widened(source: str, wide: str, narrow: str) -> str:
     return f"write {text}" if is_left or not narrow else f"write {narrow}({text})"
 
 
+_MOST_OF_OWN = 64
+"""Elements of an array of each invocation's own, at most."""
 MOST_PARSED = 200_000
 """Characters of a file that is parsed, at most."""
 

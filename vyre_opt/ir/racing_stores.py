@@ -359,6 +359,8 @@ def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnosti
     own = spelling.element(buffer.name, [f"%{named}"]) if named else f"{buffer.name}[{spelling.id(word, 0)}]"
     if update is not None and atomic is not None:
         help = f"write {spelling.update(atomic, buffer.name, indices, written(update[1], op), buffer.dtype, source)}"
+    elif buffer.is_on_chip and any(isinstance(index.owner, Block) for index in op.indices):
+        help = spelling.own_memory(buffer.name, str(buffer.dtype), [extent or 0 for extent in buffer.shape])
     elif (
         (combine := _partial_of(op.operands[0])) is not None and spelling.name == "PYTHON" and " = " in source
     ):

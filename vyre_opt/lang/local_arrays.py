@@ -23,6 +23,7 @@ from .bindings import Binding, LocalArray, Static, parts_of
 from .emitter import type_of
 from .inference import OpenType
 from .python_source import Unsupported
+from .remedies import statement_of
 
 __all__ = ["element", "made", "refuse_second_name", "store", "update"]
 
@@ -194,8 +195,15 @@ def refuse_second_name(t: Any, binding: Binding, node: ast.expr) -> None:
     if (isinstance(binding, LocalArray) and not is_made) or any(
         isinstance(part, LocalArray) for part in parts
     ):
-        raise Unsupported(
-            node,
-            "a local array has one name, and is no part of a tuple",
-            "make another one, and copy its elements in a loop",
-        )
+        help = "make another one, and copy its elements in a loop"
+        assign = statement_of(t.source, node)
+        pair = (assign.targets[0], assign.value) if isinstance(assign, ast.Assign) else ()
+        if pair and all(isinstance(each, ast.Tuple) for each in pair):
+            targets, values = pair
+            made = [  # the calls that make arrays, with their names
+                f"{t.source.text(name)} = {t.source.text(value)}"
+                for name, value in zip(targets.elts, values.elts, strict=False)  # type: ignore[attr-defined]
+                if isinstance(value, ast.Call) and t.source.text(value.func).endswith("local")
+            ]
+            help = f"write {made[0]} in a line of its own" if made else help
+        raise Unsupported(node, "a local array has one name, and is no part of a tuple", help)
