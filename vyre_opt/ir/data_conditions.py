@@ -38,7 +38,7 @@ class Assumption:
 def assumption(
     condition: Value, holds: bool, uniformity: Uniformity, is_known: Callable[[Value], bool]
 ) -> Assumption | None:
-    """What is assumed where a condition holds, or does not; None for one that may keep all invocations but one out.  `is_known`: parts of
+    """Facts that are assumed where a condition holds, or does not; None for one that may keep all invocations but one out.  `is_known`: parts of
     the condition that ids decide."""
     asked: set[str] = set()
     pending = [(condition, holds)]

@@ -55,6 +55,27 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
     extent, kind = (grid[axis], "workgroups") if same_groups else (program.workgroup[axis], "invocations")
     spelling = spelling_at(program.loc)
     message = f"all {extent} {kind} along axis {axis} do the same: {program.name} has no {spelling.id('global_id', axis)}"
+    help = _help(program, grid, ops, axis, same_groups, same_lanes, asked)
+    if zero is not None:
+        name, other = zero
+        help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"
+    warning = Diagnostic("warning", message, loc, help=help)
+    if loc is not program.loc:
+        warning.note(f"{program.name} is declared here", program.loc)
+    yield warning
+
+
+def _help(
+    program: Program,
+    grid: Sequence[Extent],
+    ops: Sequence[Op],
+    axis: int,
+    same_groups: Sequence[int],
+    same_lanes: Sequence[int],
+    asked: set[tuple[str, str | None]],
+) -> str:
+    """Remedy for an axis along which all do the same."""
+    spelling = spelling_at(program.loc)
     help = f"leave this extent out: a grid counts workgroups, and one has its invocations already; or use {spelling.id('workgroup_id', axis)}"
     extents = [*grid]
     extents[axis] = 1
@@ -80,13 +101,7 @@ def ignored_axes(program: Program, grid: Sequence[Extent], loc: Location | None)
         help = f"write {spelling.lanes(1)}, and {spelling.grid(program.name, '1')}: a round of the loop needs the one before it"
         if not loop.results:
             help = spelling.loop_as_id(loop.loc.source.text[loop.loc.start : loop.loc.end]) or help
-    if zero is not None:
-        name, other = zero
-        help = f"write {spelling.id(name, axis)}: {spelling.id(name, other)} is always 0 in this launch"
-    warning = Diagnostic("warning", message, loc, help=help)
-    if loc is not program.loc:
-        warning.note(f"{program.name} is declared here", program.loc)
-    yield warning
+    return help
 
 
 def _is_of_groups(program: Program, ops: Sequence[Op], asked: set[tuple[str, str | None]]) -> bool:

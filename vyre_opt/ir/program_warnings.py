@@ -234,7 +234,7 @@ class _Bodies:
 
 
 def _summed(value: Value | int) -> set[Value]:
-    """What is added up to a number."""
+    """Values that are added up to a number."""
     found, pending = set[Value](), [value]
     for _ in range(_MOST_TERMS):
         if not pending:

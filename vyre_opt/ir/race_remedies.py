@@ -24,7 +24,7 @@ _OPPOSITES = {"gt": "lt", "ge": "lt", "lt": "gt", "le": "gt"}
 
 
 def instead_of_store(buffer: Buffer, store: Op, load: Op, around: Sequence[Op]) -> str:
-    """What to write; `around`: the ifs and loops around the store, the innermost last."""
+    """Remedy for a store; `around`: the ifs and loops around the store, the innermost last."""
     spelling = spelling_at(store.loc)
     text = "" if store.loc is None else store.loc.source.text[store.loc.start : store.loc.end]
     body = next((block.ops for op in around[-1:] for block in op.regions if store in block.ops), [])

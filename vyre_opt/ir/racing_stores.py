@@ -334,7 +334,7 @@ def _same_block(program: Program, op: Op, who: str) -> Diagnostic:
 
 
 def _partial_of(value: Value) -> str | None:
-    """What combines the rounds of a loop that gives a value, where each invocation of a workgroup has rounds of its own; None for another value."""
+    """Op that combines the rounds of a loop that gives a value, where each invocation of a workgroup has rounds of its own; None for another value."""
     loop = value.owner
     if not isinstance(loop, Op) or loop.name != "for":
         return None

@@ -487,7 +487,7 @@ class _Accesses(Run):
         ways: dict[Value, list[int]] = {}
 
         def of(value: Value) -> list[int]:
-            """For each invocation 1 for a bool that may be true, 2 for one that may be false, or 3."""
+            """Numbers of the invocations: 1 for a bool that may be true, 2 for one that may be false, or 3."""
             if value not in ways:
                 ways[value] = self.bool_ways(value, of)
             return ways[value]

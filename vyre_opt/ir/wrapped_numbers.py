@@ -147,7 +147,7 @@ class _Exact(Run):
                     self.wrapped.setdefault(op, (term, number))
 
     def exact(self, value: Value, lane: int, depth: int = 8) -> int | None:
-        """What a value would be if no number wrapped."""
+        """Number that a value would be if none wrapped."""
         op, column = value.owner, self.column(value)
         if isinstance(op, Op) and op.name in _EXACT and depth:
             first, second = (self.exact(operand, lane, depth - 1) for operand in op.operands)

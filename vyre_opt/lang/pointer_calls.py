@@ -62,7 +62,7 @@ def _view(t: Any, node: ast.expr) -> BufferView | None:
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
-    """What a sum adds up."""
+    """Terms of a sum."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         yield from _terms(node.left)
         yield from _terms(node.right)
