@@ -434,3 +434,45 @@ def test_values_and_barriers_of_a_subgroup_in_a_larger_workgroup() -> None:
     assert [warnings_of(parse(WIDE.format(ops))) for ops in RIGHT_OF_SUBGROUPS] == [[]] * len(
         RIGHT_OF_SUBGROUPS
     )
+
+
+CHOSEN = """vyre 2
+program @p workgroup(64) {{
+  buffer @x : f32[?] read_write binding(0) live_in live_out
+  buffer @best : f32[?] read_write binding(1) live_in live_out
+  buffer @n : u32[?] read_write binding(2) live_in live_out
+  buffer @y : f32[?] write binding(3) live_out
+  %i = global_id x
+  %l = local_id x
+  %v = load @x[%i] : f32
+  %c = gt %v, 0.0 : f32
+  {}
+}}
+"""
+OF_ELEMENTS = {
+    # ops that elements decide on, or that locks and sums guard, and the help of their warning
+    "if %c { %j = add %i, 1 : u32 %w = load @x[%j] : f32 store %w, @x[%i] : f32 }": "store to another buffer, buffer @out : f32[?] write live_out",
+    "%b = load @best[0] : f32 %d = gt %v, %b : f32 if %d { store %v, @best[0] : f32 }": "write atomic_max @best[0], %v : f32",
+    "if %c { %o = load @n[0] : u32 %p = add %o, 1 : u32 store %p, @n[0] : u32 }": "write atomic_add @n[0], 1 : u32",
+    "for %k = 0 to 8 { %e = load @x[%k] : f32 store %e, @y[%i] : f32 }": "add up in a value that the loop carries, and store that behind it",
+    "while { %old = atomic_compare_exchange @n[1], 0, 1 : u32 %h = ne %old, 0 : u32 condition %h } do { } %r = atomic_exchange @n[1], 0 : u32":
+        "let one invocation of a workgroup take it, behind an eq of local_id x and 0, or leave the lock out and write an atomic, such as atomic_add",
+    "%s = workgroup_reduce<add> %v : f32 %z = atomic_add @best[3], %s : f32": "put it behind an eq of local_id x and 0, in an if",
+}  # fmt: skip
+RIGHT_OF_ELEMENTS = [
+    "if %c { %j = add %i, 1 : u32 %w = load @x[%j] : f32 store %w, @y[%i] : f32 }",
+    "%b = load @best[0] : f32 %d = gt %v, %b : f32 if %d { %z = atomic_max @best[0], %v : f32 }",
+    "%s = workgroup_reduce<add> %v : f32 %f = eq %l, 0 : u32 if %f { %z = atomic_add @best[3], %s : f32 }",
+    "%o = atomic_exchange @n[%i], 1 : u32 %f = eq %o, 0 : u32 if %f { %j = add %i, 1 : u32 %w = load @x[%j] : f32 store %w, @x[%i] : f32 }",
+]
+
+
+def test_what_elements_and_locks_decide() -> None:
+    def check(ops: str) -> None:
+        (warning,) = [d for d in verify(parse(CHOSEN.format(ops))) if d.severity == "warning"]
+        assert warning.help == OF_ELEMENTS[ops]
+
+    each(OF_ELEMENTS, check)
+    assert [warnings_of(parse(CHOSEN.format(ops))) for ops in RIGHT_OF_ELEMENTS] == [[]] * len(
+        RIGHT_OF_ELEMENTS
+    )
