@@ -816,6 +816,25 @@ def test_rows_and_blocks_that_all_workgroups_store_are_told(tmp_path: Path) -> N
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
 
+OFFSETS = [
+    ("b = x[r, j : j + 8]\n    m = vyre.max(b)\n    if m > best:\n        best, at = m, {}", "vyre.argmax(b)", "write j + vyre.argmax(b)"),
+    ("b = x[r, j : j + 8]\n    m = vyre.max(b)\n    if m > best:\n        best, at = m, {}", "j + vyre.argmax(b)", ""),
+    ("k = vyre.argmax(x[r, j : j + 8])\n    {}", "at = u32(j) + 0", "write j + vyre.argmax(x[r, j : j + 8])"),
+    ("k = vyre.argmax(x[r, j : j + 8])\n    {}", "at = j + k", ""),
+]  # fmt: skip
+
+
+def test_places_in_a_block_that_are_taken_for_places_in_an_array_are_told(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], y: Write[u32]):\n    r = vyre.workgroup_id(0)\n    best, at = -math.inf, u32(0)\n"
+    for number, (lines, value, words) in enumerate(OFFSETS):
+        body = f"for j in range(0, x.shape[1], 8):\n    {lines.format(value)}\ny[r] = at"
+        kernel = module_of(tmp_path, head, body, f"offsets_{number}").kernel
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel.text()
+        assert [words in str(each.message) for each in given] == [True] * bool(words), body
+
+
 EXCHANGED = [
     # lines, shapes of x, w and y, and words of the warning
     ("r, c = vyre.global_id(1), vyre.global_id(0)\nif r < x.shape[0] and c < x.shape[1]:\n    y[c, r] = x[r, c]", ((8, 4), (1, 1), (8, 4)),

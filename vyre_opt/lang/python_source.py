@@ -160,6 +160,26 @@ class FunctionSource:
         return frozenset(found)
 
     @cached_property
+    def counters(self) -> frozenset[str]:
+        """Names of the counters of loops."""
+        loops = (node for node in ast.walk(self.tree) if isinstance(node, ast.For))
+        return frozenset(loop.target.id for loop in loops if isinstance(loop.target, ast.Name))
+
+    @cached_property
+    def sums(self) -> frozenset[tuple[str, str]]:
+        """Both sides of each sum as text, either of them first."""
+        found: set[tuple[str, str]] = set()
+        for node in ast.walk(self.tree):
+            sides: tuple[ast.expr, ...] = ()
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                sides = (node.left, node.right)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+                sides = (node.target, node.value)
+            texts = [self.text(each) for each in sides if isinstance(each, (ast.Name, ast.Call))]
+            found |= {(a, b) for a in texts for b in texts}
+        return frozenset(found)
+
+    @cached_property
     def limits(self) -> frozenset[ast.AST]:
         """Arguments of min and max."""
         calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))

@@ -9,6 +9,7 @@ from ..ir.ops import OPS
 from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
 from .bindings import Binding, BufferView, Static
+from .block_offsets import warn_of_offset
 from .call_arguments import by_name
 from .emitter import type_of
 from .expressions import Expressions
@@ -145,6 +146,7 @@ def _index_of(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
         value, dtype = _slice_of(t, given["x"], node)
         axis, keeps = _only_axis(t, node, given, dtype), _flag(t, given, "keepdims")
         _check_numbers(t, node, given["x"], dtype)
+        warn_of_offset(t, node, given["x"])
         most, _ = _along(t, value, dtype, combine, axis, keeps=True)
         is_most = t.emitter.value(
             "eq", (value, spread(t, value, most, node)), dtype.with_element(DataType.BOOL)
