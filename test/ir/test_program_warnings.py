@@ -11,7 +11,7 @@ from support.tools_inside import call_opt, call_run
 
 from vyre_opt import PassManager, parse, print_program, verify
 from vyre_opt.ir import DiagnosticError, Module
-from vyre_opt.ir.unreached_elements import LaunchedAt, unreached_elements
+from vyre_opt.ir.warnings.unreached_elements import LaunchedAt, unreached_elements
 from vyre_opt.lsp.analysis import Analyzer
 
 ROOT = Path(__file__).parents[2]

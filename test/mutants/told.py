@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-WARNINGS, WARNINGS_TEST = "vyre_opt/ir/program_warnings.py", "test/ir/test_program_warnings.py"
+WARNINGS, WARNINGS_TEST = "vyre_opt/ir/warnings/program_warnings.py", "test/ir/test_program_warnings.py"
 USES, RULES = "vyre_opt/ir/buffer_uses.py", "vyre_opt/ir/pipeline_rules.py"
 EXPAND, FILL = "vyre_opt/passes/expand_kernels.py", "vyre_opt/kernels/fill.py"
 FILLS, VALUES = "test/passes/test_fills.py", "test/ir/test_fills.py"

@@ -333,8 +333,8 @@ def _load(file: str, options: RunOptions) -> tuple[Module, list[Location | None]
 
 def _read(source: Source) -> tuple[Module, list[Diagnostic], list[Diagnostic]]:
     """The verified module, its warnings, and those of breakpoints.  Raises DiagnosticError."""
-    from ..ir.program_warnings import ignored_breakpoints
     from ..ir.verifier import verify
+    from ..ir.warnings.program_warnings import ignored_breakpoints
     from ..mlir.file_kind import parse_either
 
     module = parse_either(source, read_original)
@@ -475,8 +475,8 @@ def _warn_of_launches(
 ) -> None:
     """Print the warnings of launches on these arguments, but for those that are `told`."""
     from ..driver.program import ProgramExecutable
-    from ..ir.launch_warnings import launch_warnings, pipeline_warnings
-    from ..ir.unreached_elements import LaunchedAt
+    from ..ir.warnings.launch_warnings import launch_warnings, pipeline_warnings
+    from ..ir.warnings.unreached_elements import LaunchedAt
 
     names = [buffer.name for buffer in executable.signature.buffers]
     arrays, numbers = dict(zip(names, arguments, strict=False)), executable.extent_params(params)

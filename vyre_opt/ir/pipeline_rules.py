@@ -19,11 +19,11 @@ from .buffer_uses import NO_USES, BufferUses, buffer_uses
 from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .fixes import with_flag, with_stage
 from .grids import Extent, fold, length_key
-from .ignored_axes import ignored_axes
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from .program import AccessMode, Buffer, Module, Op, Program, Shape
-from .program_warnings import accesses_outside
+from .warnings.ignored_axes import ignored_axes
+from .warnings.program_warnings import accesses_outside
 
 __all__ = [
     "UnwrittenRead",

@@ -33,7 +33,7 @@ What holds of a verified module:
 
 Warnings: a program that writes a buffer nobody can observe, accesses that are out
 of bounds whenever they run, comparisons of unsigned numbers that have one result
-(program_warnings.py), and reads of what nobody wrote (pipeline_rules.py).
+(warnings/program_warnings.py), and reads of what nobody wrote (pipeline_rules.py).
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ from .program import (
     Program,
     Spec,
 )
-from .program_warnings import warn_of_bodies
 from .shapes import shapes_differ
 from .suggestions import suggest_later
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article, with_bound
 from .uniformity import check_sync
+from .warnings.program_warnings import warn_of_bodies
 
 __all__ = ["check", "errors_of", "verify"]
 

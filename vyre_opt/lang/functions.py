@@ -260,9 +260,9 @@ class Kernel(TranslatedFunction):
         return self[self.grid]
 
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
-        import_module("vyre_opt.ir.launch_warnings")
-        from ..ir.launch_warnings import launch_warnings
-        from ..ir.unreached_elements import LaunchedAt
+        import_module("vyre_opt.ir.warnings.launch_warnings")
+        from ..ir.warnings.launch_warnings import launch_warnings
+        from ..ir.warnings.unreached_elements import LaunchedAt
 
         by_name = dict(zip([buffer.name for buffer in self._item.bound_buffers], arrays, strict=True))
         told = [warning.loc for warning in self._warnings]

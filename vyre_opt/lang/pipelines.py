@@ -100,8 +100,8 @@ class PipelineFunction(TranslatedFunction):
         return executable
 
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
-        import_module("vyre_opt.ir.launch_warnings")
-        from ..ir.launch_warnings import pipeline_warnings
+        import_module("vyre_opt.ir.warnings.launch_warnings")
+        from ..ir.warnings.launch_warnings import pipeline_warnings
 
         names = [name for name in self._item.buffers if name in self.parameters]
         by_name, told = dict(zip(names, arrays, strict=True)), [warning.loc for warning in self._warnings]

@@ -28,10 +28,10 @@ from ..ir.program import (
     Param,
     Program,
 )
-from ..ir.program_warnings import ignored_breakpoints
 from ..ir.scopes import Scope
 from ..ir.shapes import has_slices
 from ..ir.verifier import verify
+from ..ir.warnings.program_warnings import ignored_breakpoints
 from .array_types import array_type, declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code

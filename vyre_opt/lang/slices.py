@@ -16,9 +16,9 @@ from typing import TypeGuard
 from ..ir.diagnostics import Diagnostic
 from ..ir.formats import sum_type
 from ..ir.program import Op, Value
-from ..ir.racing_stores import identity
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType, TypeNameError
+from ..ir.warnings.racing_stores import identity
 from .array_types import element_text
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .diagnostics import spelling_at
-from .program import Block, Buffer, Op, Value
+from ..diagnostics import spelling_at
+from ..program import Block, Buffer, Op, Value
 from .racing_stores import identity, indices_shown, written
 
 __all__ = ["instead_of_store"]

@@ -12,11 +12,11 @@ import operator
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .program import Op, Program, Value
-from .rewrite import constant_value
-from .types import with_article
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..program import Op, Program, Value
+from ..rewrite import constant_value
+from ..types import with_article
 from .unordered_accesses import MOST_STEPS, Lanes, Run, Supposed
 
 __all__ = ["product_of_elements", "wrapped_numbers"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .program import Op, Program
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..program import Op, Program
+from ..rewrite import constant_value
 from .racing_stores import identity, indices_shown
-from .rewrite import constant_value
 
 __all__ = ["exchanged_indices"]
 

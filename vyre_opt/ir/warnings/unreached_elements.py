@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from ..records import dataclass
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .ops import AXES
-from .program import Op, Program, Value
+from ...records import dataclass
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..ops import AXES
+from ..program import Op, Program, Value
 from .unordered_accesses import Lanes, Run, Supposed
 
 __all__ = ["LaunchedAt", "unreached_elements"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .arith import decode_float
-from .diagnostics import Diagnostic, Location, spelling_at
-from .loops import bounds
-from .program import Block, Op, Program, Value
-from .rewrite import constant_value
+from ..arith import decode_float
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..loops import bounds
+from ..program import Block, Op, Program, Value
+from ..rewrite import constant_value
 
 __all__ = ["padded_reductions"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .program import Op, Program, Value
-from .rewrite import constant_value
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..program import Op, Program, Value
+from ..rewrite import constant_value
 from .unordered_accesses import Lanes, Run, Supposed
 
 __all__ = ["vector_tails"]

@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .literals import show
-from .loops import bounds
-from .ops import AXES
-from .program import Block, Op, Program, Value
-from .rewrite import constant_value
-from .uniformity import Level, Uniformity
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..literals import show
+from ..loops import bounds
+from ..ops import AXES
+from ..program import Block, Op, Program, Value
+from ..rewrite import constant_value
+from ..uniformity import Level, Uniformity
 
 __all__ = [
     "UPDATES",

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .loops import bounds
-from .ops import AXES
-from .program import Op, Program
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..loops import bounds
+from ..ops import AXES
+from ..program import Op, Program
 from .racing_stores import racing_launches
 
 __all__ = ["ignored_axes"]

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from .diagnostics import Diagnostic, Location, spelling_at, written_name
+from ..diagnostics import Diagnostic, Location, spelling_at, written_name
+from ..grids import Extent, fold, length_key, params_of
+from ..pipeline import Launch, Pipeline
+from ..program import AccessMode, Module, Program
 from .exchanged_indices import exchanged_indices
-from .grids import Extent, fold, length_key, params_of
 from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
-from .pipeline import Launch, Pipeline
-from .program import AccessMode, Module, Program
 from .short_workgroups import short_workgroups
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements

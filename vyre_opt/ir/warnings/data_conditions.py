@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..records import dataclass
-from .program import Op, Value
-from .uniformity import Level, Uniformity
+from ...records import dataclass
+from ..program import Op, Value
+from ..uniformity import Level, Uniformity
 
 __all__ = ["Assumption", "assumption"]
 

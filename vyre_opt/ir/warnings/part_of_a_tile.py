@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .diagnostics import Diagnostic, spelling_at
-from .program import Buffer, Op, Program, Value
+from ..diagnostics import Diagnostic, spelling_at
+from ..program import Buffer, Op, Program, Value
 
 __all__ = ["parts_of_tiles"]
 

@@ -17,22 +17,22 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from .access_extents import access_extents
-from .buffer_uses import buffer_uses
-from .diagnostics import Diagnostic, Location, spelling_at
-from .fixes import with_flag
-from .folding import fold
-from .loops import bounds
-from .ops import AXES
+from ..access_extents import access_extents
+from ..buffer_uses import buffer_uses
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..fixes import with_flag
+from ..folding import fold
+from ..loops import bounds
+from ..ops import AXES
+from ..program import AccessMode, Block, Buffer, Func, Op, Program, Value
+from ..rewrite import constant, constant_value
+from ..shapes import show_shape
+from ..types import with_article
 from .overwritten_rounds import overwritten_rounds
 from .part_of_a_tile import parts_of_tiles
-from .program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from .racing_stores import overlapping_blocks, plain_counts, racing_stores
-from .rewrite import constant, constant_value
-from .shapes import show_shape
 from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
-from .types import with_article
 from .unordered_accesses import unordered_accesses
 from .wrapped_numbers import product_of_elements
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .ops import AXES, SUBGROUP_SIZE
-from .program import Op, Program, Value
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..ops import AXES, SUBGROUP_SIZE
+from ..program import Op, Program, Value
 
 __all__ = ["short_workgroups"]
 

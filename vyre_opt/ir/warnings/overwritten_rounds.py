@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from .diagnostics import Diagnostic, spelling_at
-from .loops import trip_count
-from .program import Block, Op, Program, Value
+from ..diagnostics import Diagnostic, spelling_at
+from ..loops import trip_count
+from ..program import Block, Op, Program, Value
 
 __all__ = ["overwritten_rounds"]
 

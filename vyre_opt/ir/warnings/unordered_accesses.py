@@ -16,19 +16,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field
 from typing import Any
 
-from ..records import dataclass
-from . import arith
+from ...records import dataclass
+from .. import arith
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..grids import Extent
+from ..loops import bounds, inits
+from ..ops import AXES, SUBGROUP_SIZE
+from ..program import Block, Buffer, Op, Program, Value
+from ..rewrite import constant_value
+from ..types import DataType
+from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption, assumption
-from .diagnostics import Diagnostic, Location, spelling_at
-from .grids import Extent
-from .loops import bounds, inits
-from .ops import AXES, SUBGROUP_SIZE
-from .program import Block, Buffer, Op, Program, Value
 from .race_remedies import instead_of_store
 from .racing_stores import UPDATES, indices_shown, updated, written
-from .rewrite import constant_value
-from .types import DataType
-from .uniformity import Level, Uniformity
 
 __all__ = ["Run", "Supposed", "unordered_accesses", "unordered_launches"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .diagnostics import Diagnostic, spelling_at
-from .program import Op, Program
+from ..diagnostics import Diagnostic, spelling_at
+from ..program import Op, Program
 from .racing_stores import UPDATES, identity, indices_shown, updated, written
 from .unordered_accesses import MOST_LANES, Lanes, Run
 

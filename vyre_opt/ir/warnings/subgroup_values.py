@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .diagnostics import Diagnostic, Location, spelling_at
-from .ops import SUBGROUP_SIZE
-from .program import Block, Op, Program, Value
-from .rewrite import constant_value
-from .uniformity import Level, Uniformity
+from ..diagnostics import Diagnostic, Location, spelling_at
+from ..ops import SUBGROUP_SIZE
+from ..program import Block, Op, Program, Value
+from ..rewrite import constant_value
+from ..uniformity import Level, Uniformity
 
 __all__ = ["subgroup_values"]
 

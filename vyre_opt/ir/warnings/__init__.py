@@ -1,0 +1,15 @@
+"""Warnings of programs and launches that may run, and would not do what they look like.
+
+program_warnings     programs as they are written, of which each warning below has a file
+launch_warnings      the same at the numbers of a launch: its grid, lengths and scalars
+unordered_accesses   races: two invocations touch an element in no order; racing_stores by the text alone,
+                     data_conditions what is assumed where elements decide, race_remedies what to write
+unreached_elements   elements that a grid leaves out, vector_tails those behind the last whole vector
+ignored_axes, exchanged_indices, short_workgroups   grids and indices along other axes than those of the arrays
+subgroup_values      values of a subgroup that are taken for a workgroup's
+spin_locks           invocations that wait for one another
+overwritten_rounds   stores of a loop of which only the last round stays
+part_of_a_tile       workgroup memory that is stored to, or read, in part
+padded_reductions    zeros beyond an edge that count in a reduction
+wrapped_numbers      numbers that wrap before they are made wider
+"""
