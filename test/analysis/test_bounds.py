@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from support.quick import quick
 
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.analysis.affine import AffineExpr
 from vyre_opt.analysis.bounds import BoundsProofs
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.ir import Builder, DataType, Op, Program, Value
 from vyre_opt.lowering.common.certificates import certificates
 

@@ -14,10 +14,9 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier, Decision
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.ir import Module, errors_of
+from vyre_opt.ir import Module, errors_of, print_program
 from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
-from vyre_opt.syntax.printer import print_program
 
 EDITS = 12
 """Of what each execution of a pass made."""

@@ -15,14 +15,13 @@ from support.certifier_mistakes.recorder import Recorder, Step
 from support.quick import quick
 from support.slice_programs import SliceProgram, slice_program
 
+from vyre_opt import dispatcher
 from vyre_opt.certify.certifier import Certifier
 from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.execution import DispatchError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import DiagnosticError, Module, errors_of
+from vyre_opt.ir import DiagnosticError, Module, errors_of, parse
 from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module, copy_program
-from vyre_opt.syntax.parser import parse
 
 SCHEDULES = ("lanes=64", "lanes=32 neighbours=1", "lanes=128")
 SECONDS = 2.0

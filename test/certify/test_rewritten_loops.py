@@ -13,17 +13,15 @@ from support.certifier_mistakes.recorder import Recorder, Step
 from support.loading_loops import KINDS, MEETING, REPEATING, REPEATING_BODIES, REPEATING_LOOPS, SUM
 from support.quick import quick
 
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.certify.certifier import Certifier
 from vyre_opt.certify.obligations import prove
 from vyre_opt.certify.rewritten_loops import rewritten_loops
 from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import OPS, DataType, Module, Op, Program, Value, errors_of
+from vyre_opt.ir import OPS, DataType, Module, Op, Program, Value, errors_of, print_program
 from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
-from vyre_opt.syntax.printer import print_program
 
 LIT = Path(__file__).parents[1] / "lit" / "passes"
 SECONDS = 2.0

@@ -25,10 +25,10 @@ from support.rules.values import INTS, SCALARS
 from vyre_opt.certify import op_terms
 from vyre_opt.ir import DataType, Op
 from vyre_opt.ir.rewrite import become
+from vyre_opt.passes import Pattern, Rewriter, pattern_on
 from vyre_opt.rewriting.identities import RULES
 from vyre_opt.rewriting.identities.rules import scalar
-from vyre_opt.rewriting.pattern import Pattern, Replacement, pattern_on
-from vyre_opt.rewriting.rewriter import Rewriter
+from vyre_opt.rewriting.pattern import Replacement
 
 BOOL, U8, I8, F16 = DataType.BOOL, DataType.U8, DataType.I8, DataType.F16
 FLOAT_RULES = {"_float_neutral", "_float_reciprocal", "_fma"}

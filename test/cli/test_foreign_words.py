@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import pytest
 
+from vyre_opt import dispatcher
 from vyre_opt.cli.emit import EMIT_FORMATS
 from vyre_opt.cli.opt import TARGETS, check_target
 from vyre_opt.cli.opt import command as opt
 from vyre_opt.cli.run import command as run
 from vyre_opt.execution import BadInputs
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.lowering.nvptx.targets import TargetError, gpu
 from vyre_opt.passes.pipeline_text import DEFAULT
 from vyre_opt.passes.registry import PassError, find_pass, pass_names

@@ -17,7 +17,7 @@ from support.quick import quick
 
 from vyre_opt.debugger.session import Proceed, Session, Step, Stop
 from vyre_opt.debugger.view import Expression, ExpressionError, View
-from vyre_opt.driver.program import ProgramExecutable
+from vyre_opt.execution import ProgramExecutable
 from vyre_opt.lang import Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")

@@ -20,11 +20,9 @@ from support.features.campaign import COLUMNS
 from support.features.table import FEATURES
 from support.op_samples import kernel_counts
 
-from vyre_opt.ir import OPS, OpDef, Source, verify
+from vyre_opt.ir import OPS, OpDef, Source, parse_source, print_program, verify
 from vyre_opt.ir.diagnostics import render
 from vyre_opt.rewriting.identities import RULES
-from vyre_opt.syntax.parser import parse_source
-from vyre_opt.syntax.printer import print_program
 
 
 def test_ops_page_is_up_to_date(root: Path) -> None:

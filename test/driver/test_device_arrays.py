@@ -13,9 +13,8 @@ import pytest
 from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
 
 import vyre_opt
-from vyre_opt import BadInputs, ProgramError, kernels
+from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
 from vyre_opt.execution import OutputAlloc
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import AccessMode
 from vyre_opt.targets.cuda import DeviceArray
 

@@ -9,7 +9,8 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import ProgramError, Read, Write, f32, global_id
-from vyre_opt.driver.pipeline import MAX_VARIANTS, PipelineExecutable
+from vyre_opt.driver.pipeline import MAX_VARIANTS
+from vyre_opt.execution import PipelineExecutable
 
 TEXT = """vyre 2
 

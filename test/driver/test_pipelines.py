@@ -16,12 +16,9 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, parse, print_program
 from vyre_opt.driver.pipeline_plan import make_plan
-from vyre_opt.execution.dispatcher import BadLaunch
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Buffer, Module
-from vyre_opt.ir.types import DataType
-from vyre_opt.passes.manager import PassContext
-from vyre_opt.passes.registry import Pass
+from vyre_opt.execution import BadLaunch
+from vyre_opt.ir import Buffer, DataType, Launch, Module
+from vyre_opt.passes import Pass, PassContext
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TARGETS = ("ref", "cpu")

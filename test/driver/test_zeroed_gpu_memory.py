@@ -11,7 +11,7 @@ from fake_gpu import CupyArray, aligned, numpy
 from support.unwritten import COUNT, EVERY_THIRD
 
 import vyre_opt
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher
 from vyre_opt.lowering.common.zeroed_tiles import with_zeroed_tiles
 from vyre_opt.targets.cuda import CudaDispatcher
 

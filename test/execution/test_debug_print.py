@@ -11,11 +11,11 @@ import pytest
 from support.quick import quick
 
 import vyre_opt
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir import parse
 from vyre_opt.lowering.common import print_records
 from vyre_opt.lowering.common.print_records import MAX_RECORDS, capacity, prints_of, with_print_records
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu"])

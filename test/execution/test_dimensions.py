@@ -10,9 +10,8 @@ import pytest
 from support.quick import quick
 
 import vyre_opt
-from vyre_opt import PassManager, parse, print_program
+from vyre_opt import PassManager, dispatcher, parse, print_program
 from vyre_opt.execution import BadInputs, BadLaunch, ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.execution.shapes import result_shape
 from vyre_opt.ir import DiagnosticError
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.execution import BackendError, BadInputs, OutputAlloc, ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n"
 SOME = (

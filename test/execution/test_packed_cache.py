@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.tools_inside import call_cache
 
-from vyre_opt.driver.compile import compile
+from vyre_opt.execution import compile
 from vyre_opt.execution.cache.store import default_store
 from vyre_opt.pack_files.format import read_pack
 from vyre_opt.targets.cpu import compiler

@@ -12,7 +12,7 @@ import vyre_opt
 from vyre_opt.driver.pipeline_plan import make_plan
 from vyre_opt.execution.plans.steps import PipelinePlan
 from vyre_opt.execution.plans.storage_layout import ALIGNMENT, storage_layout
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import parse
 
 SUM = """
 program @sum workgroup(32) {

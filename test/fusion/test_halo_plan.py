@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from vyre_opt.ir import parse
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines" / "halo_of_1.vyre"
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from vyre_opt.ir import DataType, DiagnosticError
+from vyre_opt.ir import DataType, DiagnosticError, parse
 from vyre_opt.ir.arith import encode_float
 from vyre_opt.ir.print_format import MAX_OPERANDS, format_line
-from vyre_opt.syntax.parser import parse
 
 U8, U32, I8, I64 = DataType.U8, DataType.U32, DataType.I8, DataType.I64
 F16, BF16, F32, F64, BOOL = DataType.F16, DataType.BF16, DataType.F32, DataType.F64, DataType.BOOL

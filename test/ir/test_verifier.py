@@ -9,8 +9,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import Builder, DataType, DiagnosticError, parse, verify
-from vyre_opt.ir import OPS, Block, KernelStage, Op, Source, Value
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import OPS, Block, KernelStage, Op, Source, Value, parse_source
 
 DECLARATIONS = """
   buffer @r : u32[8] read binding(0)

@@ -17,11 +17,21 @@ import vyre_opt
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.execution import BadInputs
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir import OPS, AccessMode, DataType, DiagnosticError, HostRead, Launch, Module, Pipeline, Repeat
+from vyre_opt.ir import (
+    OPS,
+    AccessMode,
+    DataType,
+    DiagnosticError,
+    ExpansionRequest,
+    HostRead,
+    Launch,
+    Module,
+    Pipeline,
+    Repeat,
+)
 from vyre_opt.ir.grids import MAX_LENGTH
 from vyre_opt.ir.ops import NAMED_KERNELS
 from vyre_opt.ir.program import MAX_GRID, MAX_INVOCATIONS
-from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.named import expand, named_kernel
 
 RNG = np.random.default_rng(7)

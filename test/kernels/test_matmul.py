@@ -16,9 +16,8 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernels, parse, print_program
 from vyre_opt.execution import BadInputs
-from vyre_opt.ir import DataType, DiagnosticError, verify
+from vyre_opt.ir import DataType, DiagnosticError, ExpansionRequest, verify
 from vyre_opt.ir.verifier import check
-from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
 from vyre_opt.kernels.matmul_program import (
     MatmulProblem,

@@ -9,7 +9,7 @@ import pytest
 from support.modules import written_module
 
 from vyre_opt import DiagnosticError, ProgramWarning, parse
-from vyre_opt.syntax.fingerprint import fingerprint
+from vyre_opt.ir import fingerprint
 
 HEAD = """import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32, u32

@@ -9,9 +9,8 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.execution import ProgramError
-from vyre_opt.ir import DataType, Diagnostic, DiagnosticError, Module
+from vyre_opt.ir import DataType, Diagnostic, DiagnosticError, ExpansionRequest, Module
 from vyre_opt.ir.diagnostics import render
-from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.named import expand, named_kernel
 from vyre_opt.lowering.common.compile_cost import GPU, HOST, compile_cost
 from vyre_opt.lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling

@@ -7,14 +7,13 @@ import re
 import pytest
 from support.each import each
 
-from vyre_opt.ir import Program
+from vyre_opt.ir import Program, parse
 from vyre_opt.lowering.host.abi import HostCode
 from vyre_opt.lowering.host.barrier_split import Phase, PlanItem, Segment, split_at_barriers
 from vyre_opt.lowering.host.flatten import flatten
 from vyre_opt.lowering.host.function_builder import SimdFeatures
 from vyre_opt.lowering.host.lane_facts import LaneFacts
 from vyre_opt.lowering.host.program import UnloweredKernel, lower
-from vyre_opt.syntax.parser import parse
 
 WIDE = SimdFeatures(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
 

@@ -11,13 +11,12 @@ import pytest
 
 import vyre_opt
 from vyre_opt.execution.cache.keys import line_table_key
-from vyre_opt.ir import Program
+from vyre_opt.ir import Program, parse
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.observers import PROFILERS
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host

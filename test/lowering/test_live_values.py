@@ -14,8 +14,8 @@ from support.op_programs.values import byte_shuffles
 from support.quick import quick
 
 import vyre_opt
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import Op, Program
 from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import live_values

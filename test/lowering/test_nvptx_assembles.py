@@ -8,12 +8,11 @@ from support.kernel_cases import kernel_cases
 from support.op_programs import op_programs
 from support.quick import quick
 
-from vyre_opt.ir import OPS
+from vyre_opt.ir import OPS, fingerprint
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu
-from vyre_opt.syntax.fingerprint import fingerprint
 
 OP_PARTS = 18
 KERNEL_PARTS = 4

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from vyre_opt.ir import parse
 from vyre_opt.lowering.host.function_builder import SimdFeatures
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.program import lower
-from vyre_opt.syntax.parser import parse
 
 WIDE = SimdFeatures(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
 COPY = "%v = load @x[%i, %j] : f32 store %v, @y[%i, %j] : f32"

@@ -13,9 +13,8 @@ from support.quick import quick
 from support.warpgroup_programs import SharedFactor
 
 from vyre_opt import parse, run
+from vyre_opt.ir import DataType, Module, Op, Program, Value
 from vyre_opt.ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
-from vyre_opt.ir.program import Module, Op, Program, Value
-from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx

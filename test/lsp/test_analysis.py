@@ -9,9 +9,8 @@ from frontend_inputs import straight_vyre
 from support.half_typed import edits
 
 from vyre_opt import parse
-from vyre_opt.ir import Diagnostic, DiagnosticError
+from vyre_opt.ir import Diagnostic, DiagnosticError, print_program
 from vyre_opt.lsp.analysis import Analyzer, DocumentAnalysis, Stale
-from vyre_opt.syntax.printer import print_program
 
 
 def shown(analysis: DocumentAnalysis) -> list[tuple[object, ...]]:

@@ -8,9 +8,10 @@ import re
 import pytest
 
 from vyre_opt import parse
+from vyre_opt.ir import print_program
 from vyre_opt.lsp.analysis import Analyzer
 from vyre_opt.lsp.formatting import formatted
-from vyre_opt.syntax.printer import canonical_text, print_program
+from vyre_opt.syntax.printer import canonical_text
 
 
 @pytest.mark.parametrize("generic", [False, True])

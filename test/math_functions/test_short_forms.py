@@ -12,7 +12,7 @@ from support.math_campaign import FAST, fast_errors
 from support.math_oracle import arguments, numbers, stored
 from support.special_values import POW, UNARY, X
 
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher
 from vyre_opt.ir import OPS, Builder, DataType
 from vyre_opt.math_functions.approximations import APPROXIMATIONS
 from vyre_opt.math_functions.functions import approximation

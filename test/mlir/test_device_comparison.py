@@ -18,8 +18,8 @@ from support.mlir_device import __main__ as writing
 from support.mlir_device import run
 from support.mlir_device.cases import cases
 
+from vyre_opt.ir import parse
 from vyre_opt.mlir.emit import emit_mlir
-from vyre_opt.syntax.parser import parse
 
 SIZES = {
     "u8": 1,

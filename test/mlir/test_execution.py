@@ -10,7 +10,7 @@ from support.mlir_texts import op_cases
 from support.op_programs import OpProgram
 from support.quick import quick
 
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher
 from vyre_opt.ir import DiagnosticError
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

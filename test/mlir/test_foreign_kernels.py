@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import DiagnosticError, Program, Source
 from vyre_opt.ir.verifier import check
 from vyre_opt.mlir.read import read_mlir

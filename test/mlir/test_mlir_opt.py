@@ -10,11 +10,10 @@ from support.mlir_texts import alone, kernel_modules, module_of_text, op_cases, 
 from support.op_programs import op_programs
 from support.quick import quick
 
-from vyre_opt.ir import DiagnosticError, Module, Source
+from vyre_opt.ir import DiagnosticError, Module, Source, fingerprint
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals
-from vyre_opt.syntax.fingerprint import fingerprint
 
 RANDOM = 24
 MANY_RANDOM = 700

@@ -13,7 +13,7 @@ from support.op_programs import OpProgram
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir import DiagnosticError, Module, Source
+from vyre_opt.ir import DiagnosticError, Module, Source, fingerprint
 from vyre_opt.ir.verifier import check
 from vyre_opt.lowering.common.workgroup_reductions import with_subgroup_reductions
 from vyre_opt.math_functions.approximations import APPROXIMATIONS
@@ -21,7 +21,6 @@ from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals
 from vyre_opt.rewriting.cloning import copy_program
-from vyre_opt.syntax.fingerprint import fingerprint
 from vyre_opt.syntax.printer import canonical_text
 
 pytest.importorskip("xdsl")

@@ -13,10 +13,9 @@ import pytest
 from support.generator import random_program
 from support.mlir_texts import kernel_modules
 
-from vyre_opt.ir import DiagnosticError, Module
+from vyre_opt.ir import DiagnosticError, Module, parse
 from vyre_opt.lowering.nvptx.targets import STATIC_SHARED_BYTES
 from vyre_opt.mlir.emit import emit_mlir
-from vyre_opt.syntax.parser import parse
 
 VARIABLE = re.compile(r"\.shared (?:\.align (\d+) )?\.\w+ ([\w$]+)(?:\[\d+\])?;")
 ACCESS = re.compile(r"\t(?:ld|st|atom|red)\.([\w.]+)\s[^\[;]*\[([\w%$]+)(?:\+(\d+))?\]")

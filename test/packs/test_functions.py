@@ -14,7 +14,7 @@ from support.tools_inside import call_opt
 
 import vyre_opt as vyre
 from vyre_opt import f32, kernels
-from vyre_opt.execution.dispatcher import BackendError, BadInputs
+from vyre_opt.execution import BackendError, BadInputs
 from vyre_opt.pack_files.compare import merged
 from vyre_opt.pack_files.format import read_pack
 from vyre_opt.packs import PackError, load

@@ -8,8 +8,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import parse
-from vyre_opt.ir import Buffer, Program
-from vyre_opt.kernels.expansion import Expansion, ExpansionRequest
+from vyre_opt.ir import Buffer, Expansion, ExpansionRequest, Program
 from vyre_opt.kernels.named import expand
 from vyre_opt.passes import PassManager, expand_kernels
 from vyre_opt.passes.context import Analyses

@@ -13,7 +13,7 @@ from support.each import each
 
 import vyre_opt
 from vyre_opt.execution import BadInputs
-from vyre_opt.ir import DiagnosticError, Module, Op, Program, Value, errors_of
+from vyre_opt.ir import DiagnosticError, Module, Op, Program, Value, errors_of, parse, print_program
 from vyre_opt.ir.lowered_ops import LOWERED_ATTRS, lowered_attrs
 from vyre_opt.ir.structure import check_structure
 from vyre_opt.lowering.common import legalization
@@ -26,8 +26,6 @@ from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.passes import PassManager
 from vyre_opt.passes.legalize import TARGETS
 from vyre_opt.passes.manager import PassFailure
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 from support.each import each
 
-from vyre_opt.ir import Block, DataType, Launch, Module, Op, Value
+from vyre_opt.ir import Block, DataType, Launch, Module, Op, Value, parse
 from vyre_opt.ir.rewrite import clone
 from vyre_opt.passes.module_state import ModuleState
-from vyre_opt.syntax.parser import parse
 
 TEXT = """vyre 2
 func @twice(%a : u32) -> u32 { %b = add %a, %a : u32 yield %b }

@@ -13,9 +13,9 @@ from support.pipes import RANDOM_TEXTS, in_one_process, piped, written_files, wr
 from support.quick import quick
 
 from vyre_opt import parse
+from vyre_opt.ir import print_program
 from vyre_opt.passes import PassManager
 from vyre_opt.syntax.normal_form import normalize
-from vyre_opt.syntax.printer import print_program
 
 FILES = written_files()
 SEEDS = 250

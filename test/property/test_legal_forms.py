@@ -9,12 +9,10 @@ from support.matrix_pipelines import matrix_pipeline
 from support.quick import quick
 from support.warpgroup_programs import SharedFactor
 
-from vyre_opt.ir import Module
+from vyre_opt.ir import Module, parse, print_program
 from vyre_opt.lowering.nvptx.abi import BOUNDS
 from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_module
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 SEEDS, SHARE = 200, 20
 GPUS = ("sm_90a", "sm_80")

@@ -7,9 +7,8 @@ from support import Settings, random_program
 from support.quick import quick
 from support.sample import random_inputs
 
-from vyre_opt import parse, print_program, verify
+from vyre_opt import dispatcher, parse, print_program, verify
 from vyre_opt.execution import DispatchError
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import Module
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 

@@ -10,8 +10,7 @@ from support.aliasing_loops import aliasing_loop
 from support.loading_loops import MEETING, OWN_ROW_BODIES, OWN_ROWS, SUM, SUM_BODIES
 from support.quick import quick
 
-from vyre_opt import parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher, parse
 from vyre_opt.ir import Program
 from vyre_opt.passes import PassManager
 

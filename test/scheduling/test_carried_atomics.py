@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vyre_opt import parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher, parse
 from vyre_opt.fusion.remark_sink import Silent
 from vyre_opt.ir import Program, errors_of
 from vyre_opt.scheduling.carried_atomics import carry_atomics

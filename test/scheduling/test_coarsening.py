@@ -9,14 +9,13 @@ import pytest
 from support.neighbour_programs import FACTORS, neighbour_program
 from support.quick import quick
 
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.analysis.refusal import Refusal
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.fusion.group_count import GroupCount, groups_param
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir import Module, Program
 from vyre_opt.ir.verifier import check
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 from vyre_opt.scheduling.coarsening import access_axes, coarsen, coarsen_refusal, repeats_along_y
 
 BLOCKS = (

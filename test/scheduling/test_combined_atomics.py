@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vyre_opt import parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher, parse
 from vyre_opt.ir import Program
 from vyre_opt.scheduling.combined_atomics import combine_atomics
 

@@ -9,8 +9,7 @@ import pytest
 from support.loading_loops import REPEATING, REPEATING_BODIES, REPEATING_LOOPS
 from support.quick import quick
 
-from vyre_opt import ProgramError, parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import ProgramError, dispatcher, parse
 from vyre_opt.ir import Program
 from vyre_opt.passes import PassManager
 

@@ -9,8 +9,7 @@ import pytest
 from support.loading_loops import ROW_HEAD, ROW_LOOPS, row_text
 from support.quick import quick
 
-from vyre_opt import parse, print_program
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher, parse, print_program
 from vyre_opt.ir import Program
 from vyre_opt.passes import PassManager
 from vyre_opt.scheduling.launch_forms import LaunchForms

@@ -8,10 +8,9 @@ from support.neighbour_programs import neighbour_program
 from support.quick import quick
 
 import vyre_opt as vyre
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir import Module, Program
 from vyre_opt.ir.verifier import check

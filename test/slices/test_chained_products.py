@@ -10,8 +10,7 @@ import pytest
 from support.quick import quick
 
 import vyre_opt as vyre
-from vyre_opt import Read, Write, bf16, f16, f32
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import Read, Write, bf16, dispatcher, f16, f32
 from vyre_opt.ir import Program
 from vyre_opt.passes import PassManager
 

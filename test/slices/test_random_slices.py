@@ -11,12 +11,11 @@ from support.row_pipelines import row_pipeline
 from support.slice_programs import SliceProgram, slice_program
 
 import vyre_opt
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import DiagnosticError, Module
+from vyre_opt.ir import DiagnosticError, Module, print_program
 from vyre_opt.passes import PassManager
 from vyre_opt.rewriting.cloning import copy_program
-from vyre_opt.syntax.printer import print_program
 
 PASSES = (
     "",

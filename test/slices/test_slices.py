@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt import compile, parse, verify
+from vyre_opt import compile, dispatcher, parse, verify
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Diagnostic, DiagnosticError, Program
+from vyre_opt.ir import Diagnostic, DiagnosticError, Program, print_program
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.printer import print_program
 
 Array = np.ndarray[Any, Any]
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from support.quick import quick
 
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Program
+from vyre_opt import dispatcher
+from vyre_opt.ir import Program, parse
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse
 
 Array = np.ndarray[Any, Any]
 

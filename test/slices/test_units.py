@@ -10,8 +10,7 @@ import pytest
 from support.quick import quick
 
 import vyre_opt
-from vyre_opt import Read, Write, f32, parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import Read, Write, dispatcher, f32, parse
 from vyre_opt.ir import DiagnosticError, Module, Program
 from vyre_opt.passes import PassManager
 

@@ -32,8 +32,7 @@ import numpy as np
 
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.execution import DispatchError
-from vyre_opt.ir import Module
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import Module, parse
 from vyre_opt.targets.ref import RefDispatcher
 
 __all__ = ["AdversarialPipeline", "adversarial_pipeline", "candidate"]

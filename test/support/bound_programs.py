@@ -15,10 +15,9 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
-from vyre_opt.ir import AccessMode, Buffer
+from vyre_opt.ir import AccessMode, Buffer, print_program
 from vyre_opt.ir.literals import show
 from vyre_opt.ir.shapes import show_shape
-from vyre_opt.syntax.printer import print_program
 
 from .expressions import SCALARS, VECTORS, Settings
 from .generator import GRIDS, WORKGROUPS, random_program

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vyre_opt.execution import ProgramError
+from vyre_opt.ir import parse
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
-from vyre_opt.syntax.parser import parse
 
 from .differential import REDUCTION_TESTS
 from .generator import Settings, random_program

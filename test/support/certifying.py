@@ -20,10 +20,8 @@ import click
 from vyre_opt.certify.certifier import Certifier, Decision, Search, unsearched
 from vyre_opt.cli.certify import add_lowering
 from vyre_opt.driver.counterexample import counterexample
-from vyre_opt.ir import Module
+from vyre_opt.ir import Module, parse, print_program
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 from .dimension_programs import sound_pipeline
 from .generator import Settings, random_program

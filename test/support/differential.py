@@ -14,12 +14,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import DispatchError, ProgramError, on_debug_print
-from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.execution.processors import available
+from vyre_opt.ir import parse, print_program
 from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 from .generator import Settings, random_program
 from .op_programs import OpProgram, op_programs

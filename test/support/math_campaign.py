@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher
 from vyre_opt.ir import OPS, Builder, DataType, Program
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

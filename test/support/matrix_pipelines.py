@@ -25,8 +25,7 @@ import numpy as np
 
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.execution import DispatchError
-from vyre_opt.ir import DiagnosticError
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import DiagnosticError, parse
 from vyre_opt.targets.ref import RefDispatcher
 
 __all__ = ["matrix_pipeline"]

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from vyre_opt.ir import DiagnosticError, Module, Program, Source, errors_of
+from vyre_opt.ir import DiagnosticError, Module, Program, Source, errors_of, parse_source
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse_source
 
 from .kernel_cases import kernel_cases
 from .op_programs import OpProgram, op_programs

@@ -24,13 +24,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vyre_opt import dispatcher
 from vyre_opt.driver.binding import Signature
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.execution import DispatchError, ProgramError
-from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
-from vyre_opt.ir import DiagnosticError, KernelStage, Launch, Module, Pipeline
+from vyre_opt.execution.dispatcher import Dispatcher
+from vyre_opt.ir import DiagnosticError, KernelStage, Launch, Module, Pipeline, parse
 from vyre_opt.passes.manager import PassFailure
-from vyre_opt.syntax.parser import parse
 
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from vyre_opt.ir import DiagnosticError, verify
+from vyre_opt.ir import DiagnosticError, parse, print_program, verify
 from vyre_opt.passes import PassManager
 from vyre_opt.passes.pipeline_text import parse_pipeline
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline

@@ -10,17 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError, on_debug_print
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Buffer, DiagnosticError, Module, Program, errors_of
+from vyre_opt.ir import Buffer, DiagnosticError, Module, Program, errors_of, fingerprint, parse, print_program
 from vyre_opt.ir.diagnostics import render
 from vyre_opt.ir.program import Dim3
 from vyre_opt.passes import PassManager
 from vyre_opt.passes.manager import PassFailure, Result
 from vyre_opt.passes.registry import LEGALIZATIONS, pass_names
-from vyre_opt.syntax.fingerprint import fingerprint
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 from .printed import differing_lines
 from .sample import Sample, random_inputs

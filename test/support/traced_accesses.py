@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt import dispatcher
 from vyre_opt.analysis.affine import AffineExpr, Symbol, SymbolKind
 from vyre_opt.analysis.bounds import BoundsProofs
 from vyre_opt.analysis.coverage import CoverageWalk
@@ -27,7 +28,6 @@ from vyre_opt.analysis.dependence import DependenceTest, workgroup_axis
 from vyre_opt.analysis.footprint import Footprints, MemoryAccess
 from vyre_opt.analysis.virtual_index import components
 from vyre_opt.execution import ProgramError, on_debug_print
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import AccessMode, Module, Op, Program, Value, loops
 from vyre_opt.ir.ops import AXES
 from vyre_opt.ir.program import Dim3

@@ -9,9 +9,7 @@ from support.calls import count_calls
 from support.quick import quick
 
 from vyre_opt import parse, print_program
-from vyre_opt.ir import DiagnosticError, Source
-from vyre_opt.syntax.fingerprint import fingerprint
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import DiagnosticError, Source, fingerprint, parse_source
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @b : u32[4] read_write binding(0) live_out\n  %v0 = lane_id\n  %c = const true : bool\n"
 

@@ -17,9 +17,8 @@ from support.quick import quick
 from vyre_opt import DiagnosticError, PassManager, fingerprint, parse, parse_file, print_program, verify
 from vyre_opt.cli.text_files import read_original
 from vyre_opt.driver.compile import compile_module
-from vyre_opt.ir import OPS, Location, Module, OpDef, Pipeline, Source
+from vyre_opt.ir import OPS, Location, Module, OpDef, Pipeline, Source, parse_source
 from vyre_opt.ir.diagnostics import render
-from vyre_opt.syntax.parser import parse_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -12,7 +12,7 @@ import pytest
 from support.atomic_programs import CELLS, FLOATS, INTEGERS, LANES, array, atomic_program, numbers
 from support.each import each
 
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher
 
 TARGETS = ("ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu))
 ODD = (0.0, -0.0, 1.0, -1.5, math.inf, -math.inf, 2.0**-24, math.nan, -math.nan, 3.0)

@@ -16,7 +16,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
+from vyre_opt import dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher
 
 from ..differential import OPTIONS
 from .composition import Composed, compose

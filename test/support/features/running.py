@@ -13,18 +13,17 @@ from unittest.mock import patch
 
 import numpy as np
 
+from vyre_opt import ProgramWarning
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.execution import on_debug_print
 from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.fusion.result_check import UnsoundResult
-from vyre_opt.ir import Module
+from vyre_opt.ir import Module, parse
 from vyre_opt.ir.verifier import check as verify_module
-from vyre_opt.lang.program_warnings import ProgramWarning
 from vyre_opt.passes import PassManager, decode_scan_fuse, launch_fusion, store_forward
 from vyre_opt.passes.manager import Result
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.specialization.binding import fix_types
-from vyre_opt.syntax.parser import parse
 
 from ..properties import ordinary_passes, with_options
 from .arithmetic import Array, bits_of

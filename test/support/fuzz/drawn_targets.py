@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vyre_opt.execution import BackendError, ProgramError
-from vyre_opt.ir import OPS, DataType, Diagnostic, DiagnosticError, Module
+from vyre_opt.ir import OPS, DataType, Diagnostic, DiagnosticError, Module, parse
 from vyre_opt.ir.grids import MAX_LENGTH
 from vyre_opt.ir.ops import NAMED_KERNELS, Role
 from vyre_opt.lowering.common.cost_ceiling import DEFAULT_CEILING, set_ceiling
@@ -20,7 +20,6 @@ from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import GPUS
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.host import Host
 from vyre_opt.targets.cpu.host_code import host_code

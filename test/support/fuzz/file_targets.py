@@ -20,7 +20,8 @@ from vyre_opt.cli.errors import ToolError
 from vyre_opt.execution import BadInputs
 from vyre_opt.execution.arrays import storage_type
 from vyre_opt.execution.cache.store import LAYOUT, Store
-from vyre_opt.syntax.parser import parse, tables
+from vyre_opt.ir import parse
+from vyre_opt.syntax.parser import tables
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 from .byte_mutations import BYTES, mutate

@@ -16,10 +16,9 @@ import numpy as np
 import vyre_opt
 from vyre_opt.driver.binding import Signature
 from vyre_opt.execution import DispatchError, ProgramError, on_debug_print
-from vyre_opt.ir import Buffer, DataType, DiagnosticError, KernelStage, Module, Op, Pipeline, Program
+from vyre_opt.ir import Buffer, DataType, DiagnosticError, KernelStage, Module, Op, Pipeline, Program, parse
 from vyre_opt.ir.diagnostics import decode
 from vyre_opt.ir.program import Func
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.ref import RefDispatcher
 

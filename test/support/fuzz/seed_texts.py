@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from vyre_opt.ir import DiagnosticError, Module
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
+from vyre_opt.ir import DiagnosticError, Module, parse, print_program
 
 from ..bound_programs import bound_pipeline
 from ..expressions import Settings

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from vyre_opt.ir import DiagnosticError, Module, Source, errors_of, verify
+from vyre_opt.ir import DiagnosticError, Module, Source, errors_of, parse_source, print_program, verify
 from vyre_opt.ir.diagnostics import decode, render_all
 from vyre_opt.passes import PassManager
 from vyre_opt.passes.pipeline_text import DEFAULT, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import BUILTIN, PassError
-from vyre_opt.syntax.parser import parse_source
-from vyre_opt.syntax.printer import print_program
 
 from ..parser_paths import difference, respaced
 from ..properties import random_pipeline

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Module, Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import Module, Source, parse_source
 
 from .cases import ERRORS, PLANTED, Case
 

@@ -15,13 +15,11 @@ from support.op_programs import op_programs
 from support.pipeline_runs import plain_inputs
 from support.sample import random_inputs, shape_of
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.ir import Buffer, DataType, Launch, Module, Program, Repeat
+from vyre_opt.ir import Buffer, DataType, Launch, Module, Program, Repeat, parse, print_program
 from vyre_opt.ir.pipeline import Stage
 from vyre_opt.ir.program import Dim3
 from vyre_opt.lowering.nvptx.abi import storage_buffers
 from vyre_opt.passes import PassManager
-from vyre_opt.syntax.parser import parse
-from vyre_opt.syntax.printer import print_program
 
 __all__ = ["RANDOM", "Case", "ProgramLaunch", "Storage", "cases"]
 

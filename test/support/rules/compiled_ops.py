@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import vyre_opt
-from vyre_opt.ir import DataType, Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import DataType, Source, parse_source
 
 from .lowered_ops import op_program
 from .lowerings import LoweredOp

@@ -11,9 +11,8 @@ import z3
 from vyre_opt.certify import op_terms
 from vyre_opt.ir import OPS, DataType, Op, Program, Value
 from vyre_opt.ir.program import Dim3
+from vyre_opt.passes import Pattern, Rewriter
 from vyre_opt.rewriting.identities import RULES
-from vyre_opt.rewriting.pattern import Pattern
-from vyre_opt.rewriting.rewriter import Rewriter
 
 from .graphs import Lanes, Node, build, shape, terms
 from .identity_patterns import patterns

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vyre_opt.analysis.alignment import Alignment
 from vyre_opt.analysis.value_forms import ValueForms
-from vyre_opt.ir import OPS, DataType, Op, Program, Source
+from vyre_opt.ir import OPS, DataType, Op, Program, Source, parse_source
 from vyre_opt.lowering.common import conversions
 from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer
@@ -25,7 +25,6 @@ from vyre_opt.lowering.host.subgroup_emitter import COMPUTE_OPS, SubgroupEmitter
 from vyre_opt.lowering.nvptx.function_emitter import FunctionEmitter, KernelContext
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.lowering.nvptx.values import VALUE_OPS
-from vyre_opt.syntax.parser import parse_source
 
 __all__ = ["LOWERINGS", "Lowering", "op_program", "parsed", "program_text"]
 

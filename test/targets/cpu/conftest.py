@@ -11,10 +11,9 @@ from support.generator import random_program
 from support.op_programs.maker import differs
 from support.sample import random_inputs
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Module, Program, Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import Module, Program, Source, parse_source
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 Agree = Callable[..., list[np.ndarray]]

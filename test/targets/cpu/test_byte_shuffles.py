@@ -12,8 +12,7 @@ from support.op_programs.values import byte_shuffles
 from support.pairs import pairs
 from support.quick import quick
 
-from vyre_opt import parse
-from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt import dispatcher, parse
 from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import outline
 from vyre_opt.lowering.host.abi import ENTRY

@@ -11,8 +11,8 @@ from support.op_programs.maker import differs
 from support.quick import quick
 from support.sample import edge_values
 
+from vyre_opt import dispatcher
 from vyre_opt.execution.arrays import constant
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import OPS, Builder, DataType, OpDef, Program, Value
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

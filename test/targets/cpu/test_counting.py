@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Program
+from vyre_opt.ir import Program, parse
 from vyre_opt.lowering.host.row_runs import counts_in_registers
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {

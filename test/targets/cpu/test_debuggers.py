@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import parse
 from vyre_opt.targets.cpu.compiler import LegalForm
 from vyre_opt.targets.cpu.elf_code import ElfCode
 from vyre_opt.targets.cpu.host import Host

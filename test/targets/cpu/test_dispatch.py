@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt import kernels
+from vyre_opt import dispatcher, kernels
 from vyre_opt.execution import BadInputs, ProgramError, Scratch
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import parse
 from vyre_opt.targets.cpu import jit
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 

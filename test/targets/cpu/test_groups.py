@@ -9,8 +9,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.execution import ProgramError
-from vyre_opt.ir import Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import Source, parse_source
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 LANES = quick((48, 5, 64, 1, 32, 33, 100), keep=3)

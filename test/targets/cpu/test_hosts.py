@@ -11,8 +11,7 @@ from support.quick import quick
 from support.sample import edge_values
 
 from vyre_opt.execution.arrays import constant
-from vyre_opt.ir import DataType
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import DataType, parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.host import Host
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from vyre_opt.execution import ProgramError
-from vyre_opt.ir import Program
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import Program, parse
 from vyre_opt.targets.cpu import loop_analysis, threads
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNNERS, CompiledLaunch

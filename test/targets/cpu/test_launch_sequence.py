@@ -10,7 +10,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt.execution import output_memory
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import parse
 from vyre_opt.targets.cpu import launch_sequence, threads
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.launch_sequence import LaunchSequence

@@ -12,8 +12,7 @@ from support.quick import quick
 
 from vyre_opt.execution import ProgramError, Scratch
 from vyre_opt.execution.arrays import storage_type
-from vyre_opt.ir import DataType
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import DataType, parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 TYPES = ("bool", "u8", "i16", "f16", "bf16", "f32", "u64", "f64")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vyre_opt.ir import parse
 from vyre_opt.lowering.host.lane_facts import LaneFacts
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.row_blocks import row_blocks
 from vyre_opt.lowering.host.row_runs import FIRST_IDS, row_runs
-from vyre_opt.syntax.parser import parse
 
 
 def _product(workgroup: str, body: str = "", store: str = "%s", dtype: str = "f32", more: str = "") -> str:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt import Read, Write, f32
+from vyre_opt import Read, Write, dispatcher, f32
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.syntax.parser import parse
+from vyre_opt.ir import parse
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
 WORKGROUPS = ((16, 16), (32, 8), (8, 4, 2), (64, 2), (5, 3))

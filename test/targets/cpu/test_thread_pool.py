@@ -19,9 +19,8 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.execution import BadInputs, ProgramError, processors
-from vyre_opt.ir import Program
+from vyre_opt.ir import Program, parse
 from vyre_opt.kernels import prefix_scan
-from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import loop_analysis, threads
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_opt.targets.cpu.thread_pool import _ExecutorPool

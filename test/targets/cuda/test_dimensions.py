@@ -10,8 +10,8 @@ from support.dimension_programs import random_pipeline
 from support.quick import quick
 
 import vyre_opt
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
 
 pytestmark = pytest.mark.gpu
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from stand_ins.fake_gpu import install
 
-from vyre_opt import parse
+from vyre_opt import dispatcher, parse
 from vyre_opt.execution import BackendError, BadInputs
-from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir import OPS
 from vyre_opt.ir.snapshot import Snapshot
 from vyre_opt.lowering.common.row_major import row_major

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import ProgramError
-from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.ir import Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.ir import Source, parse_source
 
 Interpret = Callable[..., list[np.ndarray]]
 

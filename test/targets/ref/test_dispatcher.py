@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from support.each import each
 
+from vyre_opt import dispatcher
 from vyre_opt.execution import BackendError, BadInputs, DispatchError, ProgramError, Scratch
-from vyre_opt.execution.dispatcher import TARGETS, dispatcher
-from vyre_opt.ir import Source
-from vyre_opt.syntax.parser import parse_source
+from vyre_opt.execution.dispatcher import TARGETS
+from vyre_opt.ir import Source, parse_source
 
 SCALE = """
 program @scale workgroup(4) {
