@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "a store that is overwritten leaves no check",
         "vyre_opt/passes/store_forward.py",
-        'ctx.count("checks of bounds", add_checks(program, forwarder.removed))',
+        'ctx.count("checks of bounds", add_checks(program, forwarder.dead_stores))',
         "pass",
         STAY,
     ),

@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "licm takes every loop for one that surely runs",
         "vyre_opt/passes/licm.py",
-        'sure = op.name == "for" and (trip_count(op) or 0) > 0',
-        "sure = True",
+        'always_runs = op.name == "for" and (trip_count(op) or 0) > 0',
+        "always_runs = True",
         f"{PLANTED_MISTAKES}::test_a_load_that_a_loop_may_not_reach_stays_in_it",
     ),
     Mutant(
@@ -80,21 +80,21 @@ MUTANTS = (
     Mutant(
         "a load moves in front of a loop that may not end",
         "vyre_opt/passes/licm.py",
-        'if op.name == "while" or loop.load_floor == _STOPPED:',
+        'if op.name == "while" or loop.load_floor == _PINNED:',
         "if False:",
         f"{PLANTED_MISTAKES}::test_a_load_behind_a_loop_that_may_stop_the_program_stays_there",
     ),
     Mutant(
         "an op in a branch moves out of it",
         "vyre_opt/passes/licm.py",
-        'elif op.name == "if":\n            self.floor = here',
+        'elif op.name == "if":\n            self.floor = depth',
         'elif op.name == "if":\n            pass',
         lit("passes/licm"),
     ),
     Mutant(
         "the budget is of each buffer alone",
         "vyre_opt/passes/decode_scan_fuse.py",
-        "if used + decision.bytes > budget:",
+        "if used_bytes + decision.bytes > budget:",
         "if decision.bytes > budget:",
         f"{DECODE_SCAN_FUSE}::test_the_budget_is_of_the_whole_program",
     ),
@@ -122,28 +122,28 @@ MUTANTS = (
     Mutant(
         "what an earlier if accesses may pass what lies between",
         "vyre_opt/passes/simplify_cf.py",
-        "shared = moved.writes & (passed.reads | passed.writes) | moved.reads & passed.writes",
-        "shared = moved.writes & passed.writes",
+        "conflicts = earlier.writes & (between.reads | between.writes) | earlier.reads & between.writes",
+        "conflicts = earlier.writes & between.writes",
         lit("passes/simplify_cf_merge"),
     ),
     Mutant(
         "an earlier if passes a barrier",
         "vyre_opt/passes/simplify_cf.py",
-        "if passed.orders and self.is_ordered(moved):",
+        "if between.orders and self.is_ordered(earlier):",
         "if False:",
         lit("passes/simplify_cf_merge"),
     ),
     Mutant(
         "an earlier if passes a trap",
         "vyre_opt/passes/simplify_cf.py",
-        "if passed.stops and (moved.writes or moved.stops or moved.prints):",
+        "if between.stops and (earlier.writes or earlier.stops or earlier.prints):",
         "if False:",
         lit("passes/simplify_cf_merge"),
     ),
     Mutant(
         "the barrier of an earlier if passes accesses",
         "vyre_opt/passes/simplify_cf.py",
-        "if moved.orders and self.is_ordered(passed):",
+        "if earlier.orders and self.is_ordered(between):",
         "if False:",
         lit("passes/simplify_cf_merge"),
     ),
@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "what is known is known behind a barrier",
         "vyre_opt/passes/store_forward.py",
-        "if effects.orders:\n            for name in list(self.known):",
-        "if False:\n            for name in list(self.known):",
+        "if effects.orders:\n            for name in list(self.available):",
+        "if False:\n            for name in list(self.available):",
         lit("passes/store_forward"),
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "a load between two stores reads neither",
         "vyre_opt/passes/store_forward.py",
-        "self.unread[buffer].touch(span)",
+        "self.unread_stores[buffer].invalidate(span)",
         "pass",
         lit("passes/store_forward"),
     ),
@@ -234,8 +234,8 @@ MUTANTS = (
     Mutant(
         "the rest of a loop begins as if the loop began at 0",
         "vyre_opt/passes/unroll.py",
-        "(upper, False) if whole == trips * step else (lower + whole, True)",
-        "(upper, False) if whole == trips * step else (whole, True)",
+        "(upper, False) if full_turns == trips * step else (lower + full_turns, True)",
+        "(upper, False) if full_turns == trips * step else (full_turns, True)",
         f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(
@@ -248,8 +248,8 @@ MUTANTS = (
     Mutant(
         "whole turns end above the bound",
         "vyre_opt/passes/unroll.py",
-        'return binary("sub", end, rest), True',
-        'return binary("add", end, rest), True',
+        'return binary("sub", end, remainder), True',
+        'return binary("add", end, remainder), True',
         f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(

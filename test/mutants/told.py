@@ -78,7 +78,7 @@ MUTANTS = (
     Mutant(
         "a fill passes what used its buffer before",
         EXPAND,
-        "elif stage.buffer not in used:",
+        "elif stage.buffer not in used_buffers:",
         "else:",
         f"{FILLS}::test_results_and_launches",
     ),

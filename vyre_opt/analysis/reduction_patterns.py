@@ -29,7 +29,7 @@ from .lane_terms import Term, Terms, is_ordered
 from .lane_values import elementwise_fold, wrapped
 from .value_forms import ValueForms
 
-__all__ = ["Match", "Refused", "find_reductions"]
+__all__ = ["Match", "MatchFailure", "find_reductions"]
 
 Lanes = tuple[Term, ...]
 """The term of a value in each lane of the workgroup."""
@@ -75,7 +75,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class MatchFailure:
     """A value that is nearly a reduction, and what is missing."""
 
     op: Op
@@ -99,7 +99,7 @@ class _Unknown(Exception):
 
 def find_reductions(
     program: Program, uniformity: Uniformity, debug: Callable[..., None] | None = None
-) -> list[Match | Refused]:
+) -> list[Match | MatchFailure]:
     """The values of a program that are reductions or scans, or nearly are, in program order.  `debug`: of PassContext."""
     search = _Search(program, uniformity, debug)
     search.block(program.body, None)
@@ -135,7 +135,7 @@ class _Search:
         self.inner: set[Value] = set()
         """The values that a loop which is being executed defines; empty outside of one."""
         self.computed = 0
-        self.found: list[Match | Refused] = []
+        self.found: list[Match | MatchFailure] = []
         self.users: dict[Value, list[Op]] = {}
         self.parents: dict[Op, Place] = {}
         self.arguments: dict[Value, Place] = {}
@@ -619,7 +619,7 @@ class _Search:
         return "it does not combine each lane once"
 
     def refuse(self, op: Op, result: Value, reason: str) -> None:
-        self.found.append(Refused(op, result, reason))
+        self.found.append(MatchFailure(op, result, reason))
 
     # --- of a workgroup
 

@@ -40,7 +40,7 @@ class BarrierElim(Pass):
             if total.orders:
                 eliminator = _Eliminator(program, total, by_op, ctx)
                 eliminator.block(program.body, is_whole=True)
-                removed += eliminator.removed
+                removed += eliminator.removed_count
         ctx.count("barriers removed", removed)
         return removed > 0
 
@@ -60,13 +60,13 @@ class _Segment:
     def is_empty(self) -> bool:
         return not self.accesses and not self.is_open
 
-    def add(self, effects: Effects, written: set[str]) -> None:
-        # of a buffer that nobody writes, loads need no order
-        for name in effects.reads & written:
+    def add(self, effects: Effects, written_buffers: set[str]) -> None:
+        # loads of a buffer that the program never writes need no order
+        for name in effects.reads & written_buffers:
             self.accesses.setdefault(name, False)
         for name in effects.writes:
             self.accesses[name] = True
-        # what is copied is written by the wait, wherever the copy began
+        # an asynchronous copy writes at its wait, and the copy may have begun in another segment
         self.is_open |= effects.atomics or effects.waits
 
     def merge(self, other: _Segment) -> None:
@@ -84,10 +84,10 @@ class _Segment:
 class _Eliminator:
     def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: PassContext) -> None:
         self.program = program
-        self.written = total.writes
+        self.written_buffers = total.writes
         self.by_op = by_op
         self.ctx = ctx
-        self.removed = 0
+        self.removed_count = 0
         has_one_lane = program.lanes == 1
         self.trivial_scopes = {"subgroup", "workgroup"} if has_one_lane else set()
         """The scopes that hold a single invocation."""
@@ -117,7 +117,7 @@ class _Eliminator:
                     claim = {"claim": "barrier", "program": self.program.name, "op": self.numbers[op]}
                     self.ctx.remark("applied", message, op.loc, reason=reasons[op], **claim)
             if reasons:
-                self.removed += len(reasons)
+                self.removed_count += len(reasons)
                 block.ops = [op for op in block.ops if op not in reasons]
         for op in block.ops:
             for inner in op.regions:
@@ -126,7 +126,7 @@ class _Eliminator:
     def find_redundant(self, block: Block, scope: str, reasons: dict[Op, str], is_whole: bool) -> None:
         """Add to `reasons` the barriers of `scope` that order nothing, each with the reason."""
         ends = SCOPES[SCOPES.index(scope) :]
-        is_open = bool(self.written) and not is_whole
+        is_open = bool(self.written_buffers) and not is_whole
         barriers: list[Op | None] = [None]
         segments = [_Segment(is_open)]
         for op in block.ops:
@@ -136,7 +136,7 @@ class _Eliminator:
                     segments.append(_Segment())
             elif not op.definition.is_pure:
                 effects = self.by_op[op] if op.regions else effects_of(op)
-                segments[-1].add(effects, self.written)
+                segments[-1].add(effects, self.written_buffers)
         # a block in a loop or an `if`: its last segment goes on behind it, or in the next iteration
         segments[-1].is_open |= is_open
 
@@ -157,7 +157,7 @@ class _Eliminator:
 def _conflict(before: _Segment, after: _Segment) -> str:
     """Conflict that a barrier orders, for the debug output."""
     if before.is_open or after.is_open:
-        return f"what is {'before' if before.is_open else 'after'} it goes beyond this block, or is atomic"
+        return f"accesses {'before' if before.is_open else 'after'} it reach beyond this block, or are atomic"
     shared = sorted(before.accesses.keys() & after.accesses.keys())
     return f"it orders accesses of {', '.join(f'@{name}' for name in shared)}"
 

@@ -1,6 +1,6 @@
 """Loops load for several iterations at once (scheduling/batched_loads): on a GPU, whose lanes wait for memory otherwise.
 
-A loop over a length that is open is rewritten when a call has that, by the same rule, or with `always=true`.
+A loop over an open length is rewritten when a call has that length, by the same rule, or with `always=true`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Neighbouring invocations of a launch become one that does the work of several (scheduling/coarsening).
 
-Where the grid is numbers, and a GPU is the target, as many become one as pay: their accesses become vectors of 16 bytes,
-and invocations enough for all multiprocessors are left.  A grid that is open is chosen for when a call has its lengths, by
-the same rule; `by=4` does not wait for that, and does not ask for a target.
+For a GPU and a grid of numbers, the pass chooses the factor: accesses become vectors of 16 bytes, and enough invocations
+remain for all multiprocessors.  For an open grid, the same rule chooses when a call has its lengths; `by=4` applies to any
+target at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
 from .registry import Pass, register
 
-MOST = 64
+MAX_FACTOR = 64
 
 
 @dataclass(frozen=True)
 class CoarsenOptions:
-    """`by`: how many invocations become one, a power of two; 0 for as many as pay on a GPU.
-    `blocks`: so many times that, each block as far from the one before as the lanes of a workgroup reach.
-    `multiprocessors`: of the GPU.
+    """`by`: neighbouring invocations that become one, a power of two; 0 to choose for a GPU.
+    `blocks`: blocks of `by` neighbours that one invocation takes, a workgroup's reach of elements apart.
+    `multiprocessors`: multiprocessors of the GPU.
     """
 
     by: int = 0
@@ -33,12 +33,12 @@ class CoarsenOptions:
     multiprocessors: int = MULTIPROCESSORS
 
     def __post_init__(self) -> None:
-        if self.by and (not 2 <= self.by <= MOST or self.by & (self.by - 1)):
-            raise ValueError(f"by is a power of two from 2 to {MOST}, or 0, not {self.by}")
+        if self.by and (not 2 <= self.by <= MAX_FACTOR or self.by & (self.by - 1)):
+            raise ValueError(f"by is a power of two from 2 to {MAX_FACTOR}, or 0, not {self.by}")
         if self.blocks != 1 and not self.by:
             raise ValueError(f"blocks={self.blocks} needs by=, the neighbours of a block")
-        if not 1 <= self.blocks <= MOST:
-            raise ValueError(f"blocks is a number from 1 to {MOST}, not {self.blocks}")
+        if not 1 <= self.blocks <= MAX_FACTOR:
+            raise ValueError(f"blocks is a number from 1 to {MAX_FACTOR}, not {self.blocks}")
         if self.multiprocessors < 1:
             raise ValueError(f"multiprocessors is a number from 1 on, not {self.multiprocessors}")
 
@@ -55,12 +55,12 @@ class Coarsen(Pass):
         if not (self.options.by or ctx.is_for_gpu()):
             return False
         forms = LaunchForms()
-        changes = rewrite_launches(module, ctx, "is not coarsened", lambda each: self.choose(each, forms))
+        changes = rewrite_launches(module, ctx, "is not coarsened", lambda launch: self.choose(launch, forms))
         ctx.count("launches coarsened", changes)
         return changes > 0
 
-    def choose(self, each: TextLaunch, forms: LaunchForms) -> NewForm | Refusal:
-        site, grid = each.site(self.options.multiprocessors, on_gpu=True), each.grid
+    def choose(self, text: TextLaunch, forms: LaunchForms) -> NewForm | Refusal:
+        site, grid = text.site(self.options.multiprocessors, on_gpu=True), text.grid
         if self.options.by:
             coarse = forms.by(site, Neighbours(self.options.by, blocks=self.options.blocks))
         else:
@@ -68,7 +68,7 @@ class Coarsen(Pass):
         if isinstance(coarse, Refusal):
             return coarse
         by = coarse.by
-        x, y, z = each.launch.grid
+        x, y, z = text.launch.grid
         facts = {"claim": "coarsen", "by": by.x, "by_y": by.y, "tile": by.tile, "blocks": by.blocks}
         return NewForm(
             coarse.program,

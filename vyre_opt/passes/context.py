@@ -19,7 +19,7 @@ __all__ = ["Analyses", "DebugOutput", "PassContext", "Remark"]
 
 
 class Analysis(Protocol):
-    """A result about a program or a module: computed from it, never changed, dropped when it may no longer hold."""
+    """Result about a program or a module: computed once, immutable, dropped when a pass may have made it stale."""
 
     name: str
 
@@ -43,9 +43,9 @@ class Analyses:
         return cached
 
     def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
-        """Drop all analyses but those in `preserves`; those in `invalidates` in any case."""
+        """Drop every analysis that is not in `preserves`, and every one in `invalidates`, even if it is in both."""
         valid = set(preserves) - set(invalidates)
-        self._cache = {key: it for key, it in self._cache.items() if _name(key[0]) in valid}
+        self._cache = {key: result for key, result in self._cache.items() if _name(key[0]) in valid}
 
     @property
     def names(self) -> set[str]:
@@ -54,7 +54,7 @@ class Analyses:
 
 
 def _name(analysis: Any) -> str:
-    """The name by which passes say that it still holds."""
+    """Name of an analysis in `preserves` and `invalidates`."""
     name: str = analysis.name
     return name
 
@@ -103,9 +103,9 @@ class DebugOutput:
 class PassContext:
     """The argument of a pass besides the module: analyses, the target, remarks, statistics and debug output.
 
-    `running`: the name of the pass.  `item`: that of the program or function which it has from `items`, if any.
-    `bisect`: what decides on the executions that are left out; None where all run.  `debug_sink`: takes a line of the
-    debug output; None where nobody wants any.
+    `running`: the name of the pass.  `item`: the name of the program or function it works on, empty for the module.
+    `bisect`: skips executions beyond a limit; None to run all.  `debug_sink`: takes a line of debug output; None
+    to write none.
     """
 
     analyses: Analyses = field(default_factory=Analyses)
@@ -118,9 +118,9 @@ class PassContext:
     debug_sink: Callable[[str], None] | None = None
 
     def items(self, module: Module) -> Iterator[Program | Func]:
-        """The programs and functions, in the order of the text, that a pass which works `per_item` is to rewrite.
+        """Programs and functions for a `per_item` pass to rewrite, in the order of the text.
 
-        Each is an execution of the pass of its own to --opt-bisect-limit.
+        Each counts as one execution for --opt-bisect-limit.
         """
         for item in list(module.order):
             if isinstance(item, Program | Func) and self._may_run(item):
@@ -144,9 +144,9 @@ class PassContext:
         return runs
 
     def put_back(self, program: Program, before: Program) -> None:
-        """Make a program what a copy of it says, which was made before the pass changed it."""
+        """Undo a pass: restore a program from `before`, a copy that was made before the pass changed it."""
         program.buffers, program.body = before.buffers, before.body
-        self.analyses.drop()  # those of the ops that are no more
+        self.analyses.drop()  # they may name ops of the body that is discarded
 
     def is_for_gpu(self) -> bool:
         """Whether the target is a GPU; if not, the debug output says so."""
@@ -155,23 +155,23 @@ class PassContext:
         return is_gpu(self.target)
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
-        """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""
+        """Report a decision, with its reasons.  `kind`: applied, refused, note or warning."""
         item = self.item or certificate.get("program") or certificate.get("pipeline") or ""
         self.remarks.append(Remark(self.running, kind, message, loc, certificate, item))
         self.debug("{}: {}", kind, message, loc=loc)
 
     @property
     def is_debugging(self) -> bool:
-        """Whether debug output is shown: to be asked before what takes time to find out for it."""
+        """Whether debug output is shown.  Ask before computing a message that takes time."""
         return self.debug_sink is not None
 
     def debug(self, message: str, *values: object, loc: Location | None = None) -> None:
-        """Write a line of debug output, which --debug-only=PASS shows: what was tried, what matched, and where.
+        """Write a line of debug output, which --debug-only=PASS shows: attempts, matches and their places.
 
-        `values`, ops and SSA values among them, take the places of `{}` in the message, where it is shown.
+        `values` replace the `{}` of the message; ops and SSA values are formatted only if the line is shown.
         """
         if self.debug_sink is not None:
-            text = message.format(*map(_shown, values))
+            text = message.format(*map(_debug_text, values))
             line = f"[{self.running}] {f'{loc}: ' if loc is not None else ''}{text}"
             self.debug_sink(f"{printable(line)}\n")
 
@@ -184,14 +184,14 @@ class PassContext:
 
         return shared_dispatcher(name)
 
-    def count(self, what: str, number: int = 1) -> None:
+    def count(self, statistic: str, number: int = 1) -> None:
         """Add to a statistic of the running pass, shown by --stats."""
-        key = (self.running, what)
+        key = (self.running, statistic)
         self.statistics[key] = self.statistics.get(key, 0) + number
 
 
-def _shown(value: object) -> object:
-    """An op with its results and operands, a value by its name, anything else as it is; None is no location."""
+def _debug_text(value: object) -> object:
+    """Text of an op with results and operands, of a value by its name; anything else unchanged.  None: no location."""
     if isinstance(value, Value):
         return f"%{value.name}"
     if not isinstance(value, Op):

@@ -23,7 +23,7 @@ from .manager import PassContext
 from .registry import Pass, register
 
 UNOBSERVED = {"read", "subgroup", "workgroup", "control"}
-"""Effects of ops that may go where nobody uses their results."""
+"""Effects of ops that are dead if their results are unused."""
 
 
 @register
@@ -62,7 +62,7 @@ class Dce(Pass):
 
 
 def _faulting_functions(module: Module) -> set[str]:
-    """Functions that may end in a fault: one with a `for` whose step may be below 1, and who calls it."""
+    """Functions that may end in a fault: those with a `for` whose step may be below 1, and their callers."""
     callers: dict[str, list[str]] = {}
     faulting: set[str] = set()
     pending: list[str] = []
@@ -94,9 +94,9 @@ def _is_unobservable(buffer: Buffer) -> bool:
 
 
 def _drop_buffers(program: Program, named: set[str], uses: PipelineUses, ctx: PassContext) -> int:
-    """Remove memory that is not in `named` and that nobody else sees; how many buffers there were.
+    """Remove buffers that are not in `named` and that nothing else observes; return how many.
 
-    An argument goes only if pipelines pass it: else its place is known to who calls the program.
+    A bound buffer goes only if pipelines alone pass it: other callers pass arguments by position.
     """
     unused = [b for b in program.buffers.values() if b.name not in named and _is_unobservable(b)]
     unused = [b for b in unused if b.binding is None or uses.is_own_scratch(program, b)]
@@ -109,7 +109,7 @@ def _drop_buffers(program: Program, named: set[str], uses: PipelineUses, ctx: Pa
 
 
 class _Marks:
-    """`live` holds what must stay: ops, and the results of structured ops."""
+    """Mark phase: `live` holds the ops, and the results of structured ops, that must stay."""
 
     def __init__(self, item: Program | Func, faulting: Container[str]) -> None:
         """`faulting`: functions that may end in a fault."""
@@ -151,7 +151,7 @@ class _Marks:
                 self.indices.update((result, i) for i, result in enumerate(op.results))
 
     def may_fault(self, op: Op) -> bool:
-        """Whether it is a `for` whose step may be below 1, or calls a function that has one."""
+        """Whether `op` is a `for` whose step may be below 1, or calls a function that has one."""
         if op.name == "call":
             return op.attrs["callee"] in self.faulting
         step = bounds(op)[2] if op.name == "for" else 1
@@ -179,14 +179,14 @@ class _Marks:
                 self.mark_carried(self.parents[item.owner], self.indices[item])  # type: ignore[index]
 
     def mark_op(self, op: Op) -> None:
-        """Mark what `op` needs to run: its operands, and the control flow around it."""
-        # initial values of what a loop carries are needed only if the result is: see mark_carried
+        """Mark the operands of `op`, and the control flow around it."""
+        # a loop needs an initial value only if the result that it starts is live: see mark_carried
         carried = len(op.results) if op.name in ("for", "while") else 0
         self.pending += op.operands[: len(op.operands) - carried]
         if op.name == "while":
             end = op.regions[0].terminator
             self.pending += end.operands if end is not None else ()
-        # the first live load of a hidden buffer makes all stores to it live: which element it reads is not asked
+        # the first live load of a hidden buffer makes all stores to it live, whatever their elements
         if "read" in op.definition.effects and "buffer" in op.attrs:
             self.pending += self.unread.pop(op.attrs["buffer"], ())
         if op in self.surrounding:
@@ -208,7 +208,7 @@ class _Sweep:
         self.live = live
         self.ctx = ctx
         self.named: set[str] = set()
-        """The buffers that the ops that stay use."""
+        """Buffers that live ops use."""
         self.ops = 0
         self.results = 0
 

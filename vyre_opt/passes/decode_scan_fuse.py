@@ -87,11 +87,11 @@ class HandoffDecision:
 
 
 def analyze(program: Program) -> Literal["run", "skip"]:
-    """Whether `decode_scan_fuse` has anything to look at: `skip` if no buffer is declared so that it may be a hand-off.
+    """Whether `decode_scan_fuse` may do anything: `skip` if no buffer's declaration allows a hand-off.
 
-    No op is looked at, so `run` says no more than that one may be.
+    Ops are not examined, so `run` promises nothing.
     """
-    may_be = (_declaration_refusal(buffer, program, None) is None for buffer in _both_ways(program))
+    may_be = (_declaration_refusal(buffer, program, None) is None for buffer in _read_write_buffers(program))
     return "run" if any(may_be) else "skip"
 
 
@@ -99,8 +99,8 @@ def run(program: Program) -> Program:
     """A copy of a program with its hand-offs in workgroup memory; the program itself, as it was, if it has none."""
     if analyze(program) == "skip":
         return program
-    copied, module = copy_program(program, None)
-    return copied if DecodeScanFuse().run(module, PassContext()) else program
+    copy, module = copy_program(program, None)
+    return copy if DecodeScanFuse().run(module, PassContext()) else program
 
 
 def count_opportunities(program: Program) -> int:
@@ -122,45 +122,46 @@ def decide(
 ) -> list[HandoffDecision]:
     """A decision for every buffer that may be a hand-off, in the order of declaration.
 
-    Those are the `read_write` ones, but for a buffer that the host or another launch sees and that the program does not
-    both write and read: it hands nothing over from one phase of the program to another.
+    These are the `read_write` buffers.  One that the host or another launch sees is left out unless the program both
+    writes and reads it: otherwise it hands nothing over from one phase of the program to another.
 
     `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
     declared first get theirs first.  `uses`: the pipelines that use the program.
     """
     decisions = [
-        HandoffDecision(b, refusal=_declaration_refusal(b, program, uses)) for b in _both_ways(program)
+        HandoffDecision(b, refusal=_declaration_refusal(b, program, uses))
+        for b in _read_write_buffers(program)
     ]
     if not all(d.promoted for d in decisions):
         effects, _ = summarize(program.body)
-        handed_over = effects.reads & effects.writes
-        decisions = [d for d in decisions if d.promoted or d.buffer.name in handed_over]
+        handoffs = effects.reads & effects.writes
+        decisions = [d for d in decisions if d.promoted or d.buffer.name in handoffs]
     candidates = [d for d in decisions if d.promoted]
     if not candidates:
         return decisions
     analyses = analyses or Analyses()
     footprints = analyses.get(Footprints, program)
     verdicts = prove_local(footprints, [d.buffer.name for d in candidates])
-    used = analyses.get(BufferLayout, program).on_chip
+    used_bytes = analyses.get(BufferLayout, program).on_chip
     for decision in candidates:
         _decide_buffer(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
         if not decision.promoted:
             continue
-        if used + decision.bytes > budget:
+        if used_bytes + decision.bytes > budget:
             decision.refusal = Refusal(
                 "over-budget",
-                f"@{decision.buffer.name}: its tile of {decision.bytes} bytes and the {used} in use pass the "
+                f"@{decision.buffer.name}: its tile of {decision.bytes} bytes and the {used_bytes} in use pass the "
                 f"budget of {budget}",
                 decision.buffer.name,
                 decision.buffer.loc,
-                {"tile_bytes": decision.bytes, "used_bytes": used, "budget_bytes": budget},
+                {"tile_bytes": decision.bytes, "used_bytes": used_bytes, "budget_bytes": budget},
             )
         else:
-            used += decision.bytes
+            used_bytes += decision.bytes
     return decisions
 
 
-def _both_ways(program: Program) -> list[Buffer]:
+def _read_write_buffers(program: Program) -> list[Buffer]:
     """The buffers that a program both reads and writes, by their declarations."""
     return [buffer for buffer in program.buffers.values() if buffer.access is AccessMode.READ_WRITE]
 
@@ -170,12 +171,12 @@ def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | 
     name = f"@{buffer.name}"
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
-        why = "the host sees it"
+        reason = "the host sees it"
         if uses is not None and uses.launches[program.name] and not _is_seen_by_host(buffer, program, uses):
-            why = (
+            reason = (
                 f"what it holds {'before' if buffer.live_in else 'after'} a launch of @{program.name} counts"
             )
-        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: {why}", buffer.name, buffer.loc)
+        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: {reason}", buffer.name, buffer.loc)
     if buffer.dimensions > 1:
         message = f"{name} has {buffer.dimensions} dimensions: tiles are made of buffers of one"
         return Refusal("dimensions", message, buffer.name, buffer.loc)
@@ -191,23 +192,23 @@ def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | 
 
 
 def _is_sized_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses | None) -> bool:
-    """Whether only pipelines say how long a buffer of open size is, and the program does not ask."""
+    """Whether pipelines fix the length of a buffer of open size, and the program has no `len` of it."""
     if buffer.binding is None or uses is None or not uses.launches[program.name]:
         return False
     return not any(op.name == "len" and op.attrs["buffer"] == buffer.name for op in program.walk())
 
 
 def _is_seen_by_host(buffer: Buffer, program: Program, uses: PipelineUses) -> bool:
-    """Whether a pipeline passes a buffer of its caller's, or one that the host reads."""
+    """Whether a pipeline passes a buffer that its caller sees or that the host reads."""
     argument = program.bound_buffers.index(buffer)
-    passed = ((pipeline, launch.buffers[argument]) for pipeline, launch in uses.launches[program.name])
+    arguments = ((pipeline, launch.buffers[argument]) for pipeline, launch in uses.launches[program.name])
     return any(
-        is_host_visible(pipeline.buffers[name]) or name in uses.host[pipeline] for pipeline, name in passed
+        is_host_visible(pipeline.buffers[name]) or name in uses.host[pipeline] for pipeline, name in arguments
     )
 
 
 def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:
-    """A refusal if the host or another launch uses what a pipeline passes for the buffer."""
+    """A refusal if the host or another launch uses the pipeline's buffer that is passed for `buffer`."""
     if buffer.binding is None:
         return None
     argument = program.bound_buffers.index(buffer)
@@ -219,8 +220,8 @@ def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> R
         host_visible = is_host_visible(pipeline.buffers[name])
         if host_visible or uses.counts[pipeline][name] > 1:
             host = host_visible or name in uses.host[pipeline]
-            who = "the host reads" if host else "another launch uses"
-            message = f"@{buffer.name} is @{name} in pipeline @{pipeline.name}, which {who}"
+            user = "the host reads" if host else "another launch uses"
+            message = f"@{buffer.name} is @{name} in pipeline @{pipeline.name}, which {user}"
             return Refusal("host-use" if host else "shared", message, buffer.name, launch.loc)
     return None
 
@@ -287,10 +288,12 @@ class DecodeScanFuse(Pass):
                 "buffers that may hand over: {}; {} bytes of tiles allowed", names, budget, loc=program.loc
             )
             promoted = [d for d in decisions if d.promoted]
-            shown = [replace(d, buffer=replace(d.buffer)) for d in decisions]  # as they are before
+            before = [
+                replace(d, buffer=replace(d.buffer)) for d in decisions
+            ]  # `_promote` changes the buffers
             if promoted and not _promote(ctx, program, promoted, uses):
-                promoted, shown = [], [d for d in shown if not d.promoted]
-            for decision in shown:
+                promoted, before = [], [d for d in before if not d.promoted]
+            for decision in before:
                 _remark(ctx, program, decision)
             changed |= bool(promoted)
             ctx.count("buffers promoted", len(promoted))
@@ -303,12 +306,12 @@ def _promote(
     promoted: Sequence[HandoffDecision],
     uses: PipelineUses,
 ) -> bool:
-    """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
+    """Make tiles of buffers, and drop them from the launches; False if the check of the result fails."""
     bound = program.bound_buffers
     before, _ = copy_program(program, None)
-    checks, staying = _add_checks(program, promoted, uses)
-    gone = [d.buffer for d in promoted if d.buffer.name not in staying]
-    arguments = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
+    checks, storage = _add_checks(program, promoted, uses)
+    dropped_buffers = [d.buffer for d in promoted if d.buffer.name not in storage]
+    arguments = sorted((bound.index(buffer) for buffer in dropped_buffers if buffer in bound), reverse=True)
     tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
     promote_to_tile(program, tiles, ctx.analyses.get(Footprints, program))
     refusal = check_tiles(program, [d.buffer.name for d in promoted])
@@ -325,36 +328,37 @@ def _promote(
 def _add_checks(
     program: Program, promoted: Sequence[HandoffDecision], uses: PipelineUses
 ) -> tuple[int, dict[str, Buffer]]:
-    """Keep the faults of accesses that are out of bounds of the storage.  Returns the number of checks.
+    """Keep the faults of accesses out of bounds of the storage.
 
-    A store has written what a load reads, so it has met the fault before, if equal indices are equal as integers: if they
-    have one type.  Where nothing else is as long as a buffer, its storage stays for its length, and nothing accesses it: these, by the
-    buffers' names, are returned too.
+    A load needs no check if all indices have one type: a store to the same index has faulted before it.  A buffer whose
+    length no other buffer has keeps its storage for `len` alone; nothing accesses it.
+
+    Returns the number of checks, and the remaining storage by the buffers' names.
     """
     lengths = LaunchedLengths(program, uses)
     accesses: set[Op] = set()
     for proof in (d.local for d in promoted if d.local is not None):
         has_one_type = len({access.op.index.type for access in proof.accesses}) == 1
         accesses |= {access.op for access in proof.accesses if access.is_write or not has_one_type}
-    stays: dict[str, Buffer] = {}
+    storage_buffers: dict[str, Buffer] = {}
 
     def length(buffer: Buffer, dimension: int) -> Extent:
         source = lengths(buffer, dimension)
         if source != buffer.length(dimension):
             return source
-        if buffer.name not in stays:
+        if buffer.name not in storage_buffers:
             name = fresh_name(f"{buffer.name}_storage", program.buffers)
-            stays[buffer.name] = program.buffers[name] = replace(buffer, name=name, binding=None)
-        return stays[buffer.name].length(dimension)
+            storage_buffers[buffer.name] = program.buffers[name] = replace(buffer, name=name, binding=None)
+        return storage_buffers[buffer.name].length(dimension)
 
     checks = add_checks(program, accesses, length)
-    asked = {op.attrs["buffer"] for op in program.walk() if op.name == "len"}
-    for name, storage in list(stays.items()):
-        if storage.name in asked:
+    measured = {op.attrs["buffer"] for op in program.walk() if op.name == "len"}
+    for name, storage in list(storage_buffers.items()):
+        if storage.name in measured:
             storage.binding = program.buffers[name].binding
-        else:  # what it was for is proven
-            del program.buffers[storage.name], stays[name]
-    return checks, stays
+        else:  # all checks that needed its length were proven
+            del program.buffers[storage.name], storage_buffers[name]
+    return checks, storage_buffers
 
 
 def _remark(ctx: PassContext, program: Program, decision: HandoffDecision) -> None:

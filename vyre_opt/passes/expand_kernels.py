@@ -41,10 +41,10 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class ExpandOptions:
-    """`target`: the target of the schedules (`cpu`, `sm_90`); empty takes the pass pipeline's.
+    """`target`: the target of the schedules (`cpu`, `sm_90`); empty for the pass pipeline's target.
 
-    `counts`: the buffers of a stage's program have the counts of the pipeline's, for passes that ask; without,
-    they stay open, so that one code serves all lengths.
+    `counts`: give buffers of a stage's program the counts of the pipeline's buffers, for the proofs of later passes;
+    otherwise they stay open, so that one compiled program serves all lengths.
     `native`: leave the kernels of this package, which the interpreter runs as they are.
     """
 
@@ -70,18 +70,18 @@ class ExpandKernels(Pass):
         for pipeline in module.pipelines.values():
             ctx.item = pipeline.name
             pipeline.stages = expander.stages(pipeline, pipeline.stages)
-        ctx.count("kernels expanded", expander.expanded)
-        return expander.expanded > 0
+        ctx.count("kernels expanded", expander.expansion_count)
+        return expander.expansion_count > 0
 
 
 class _Expander:
     def __init__(self, module: Module, ctx: PassContext, target: str, counts: bool, native: bool) -> None:
         self.module, self.ctx, self.target, self.counts, self.native = module, ctx, target, counts, native
-        self.expanded = 0
+        self.expansion_count = 0
         self.expansions: dict[Any, tuple[Program, Expansion]] = {}
-        """The programs of stages, by what the stages have in common: equal stages launch the same one."""
+        """Programs of stages, by kernel, sizes and attributes: equal stages launch the same program."""
         self.fills: dict[Any, Program] = {}
-        """The programs of fills, by all that they are made of."""
+        """Programs of fills, by element type, shape, value and schedule."""
         self.lengths: dict[Pipeline, dict[str, Extent | None]] = {}
         self.scratch: dict[tuple[str, str, str], str] = {}
         """Scratch buffers by pipeline, program and formal.  Equal stages share one: each clears it first."""
@@ -97,53 +97,55 @@ class _Expander:
         if expansion is None:
             return
         formals = [b.name for b in expansion.program.bound_buffers]
-        shaped = {f: b for f, b in zip(formals, buffers, strict=True) if b.dimensions > 1}
+        multidimensional = {f: b for f, b in zip(formals, buffers, strict=True) if b.dimensions > 1}
         try:
-            index_by_rows(expansion.program, shaped)
+            index_by_rows(expansion.program, multidimensional)
         except ValueError as error:
-            self.refused(op.name, str(error), op)
+            self.remark_refusal(op.name, str(error), op)
             return
         _replace_body(program, op, expansion.program)
         grid = (
             "the grid that the caller gives" if expansion.grid is None else f"any grid, best {expansion.grid}"
         )
-        self.applied(op.name, expansion, f"in @{program.name}, over {grid}", op, program=program.name)
+        self.remark_expansion(
+            op.name, expansion, f"in @{program.name}, over {grid}", op, program=program.name
+        )
 
     # --- pipelines -------------------------------------------------------------------------
 
     def stages(self, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
-        expanded: list[Stage] = []
-        first: list[Stage] = []  # fills that come before all
-        used: set[str] = set()
+        new_stages: list[Stage] = []
+        leading: list[Stage] = []  # fills to put before all stages
+        used_buffers: set[str] = set()
         users = _users(stages)
-        before: dict[int, list[Stage]] = {}  # fills that come before their users, by ids
-        for at, stage in enumerate(stages):
+        fills_before: dict[int, list[Stage]] = {}  # fills to put right before their users, by `id(user)`
+        for index, stage in enumerate(stages):
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
             launches: list[Stage] | None = None
             if isinstance(stage, Fill):
-                user = users.get(at)
-                filling = self.fill(pipeline, stage, user)
-                destination = expanded
-                # without counts it is expanded to be run, and nothing is joined any more
-                if self.counts and user is not None and filling is not None:
-                    if not _is_over_more(user, filling):
-                        destination = before.setdefault(id(user), [])
-                    elif stage.buffer not in used:
-                        destination = first
-                destination += [] if filling is None else [filling]
+                user = users.get(index)
+                fill = self.fill(pipeline, stage, user)
+                destination = new_stages
+                # without counts the expansion is for a run, and no pass joins launches after it
+                if self.counts and user is not None and fill is not None:
+                    if not _has_more_workgroups(user, fill):
+                        destination = fills_before.setdefault(id(user), [])
+                    elif stage.buffer not in used_buffers:
+                        destination = leading
+                destination += [] if fill is None else [fill]
                 launches = []
             elif isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
-                launches = self.stage(pipeline, stage, self.neighbour(stages, at))
-            used.update(_buffers_of(stage))
-            expanded += before.pop(id(stage), [])
-            expanded += [stage] if launches is None else launches
-        return first + expanded
+                launches = self.stage(pipeline, stage, self.neighbour(stages, index))
+            used_buffers.update(_buffers_of(stage))
+            new_stages += fills_before.pop(id(stage), [])
+            new_stages += [stage] if launches is None else launches
+        return leading + new_stages
 
     def fill(self, pipeline: Pipeline, stage: Fill, user: Launch | None) -> Launch | None:
-        """The launch that stands for a fill; None for a buffer without elements.  `user`: the launch that takes it next."""
+        """The launch that replaces a fill; None for a buffer without elements.  `user`: the launch that uses it next."""
         buffer = pipeline.buffers[stage.buffer]
-        self.expanded += 1
+        self.expansion_count += 1
         if 0 in buffer.shape:
             self.ctx.remark("applied", f"fill of @{buffer.name} is nothing: it has no elements", stage.loc)
             return None
@@ -154,35 +156,35 @@ class _Expander:
             schedule = fill_schedule(buffer, user, self.module.programs[user.program], self.lengths[pipeline])
         open_shape: tuple[int | None, ...] = (None,) * buffer.dimensions
         like = replace(buffer, shape=buffer.shape if self.counts else open_shape, sizes=())
-        launch = self.filling(like, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)
+        launch = self.launch_fill(like, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)
         grid = ", ".join(map(show_extent, launch.grid))
         message = f"fill is expanded as @{launch.program} over ({grid}) workgroups"
         self.ctx.remark("applied", message, stage.loc, kernel="fill", grid=grid)
         return launch
 
-    def filling(self, like: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
-        """A launch that fills a buffer of the pipeline with a value, encoded as a constant is.  `like`: the buffer, of the
-        shape that the program has for it."""
+    def launch_fill(self, like: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
+        """A launch that fills a buffer of the pipeline with an encoded value.  `like`: the buffer as the program declares
+        it."""
         key = like.dtype, like.shape, value, schedule.workgroup, schedule.strided
         if key not in self.fills:
             name = fresh_name(f"fill_{like.dtype.element}", self.module.programs)
-            program = self.fills[key] = _located(fill_program(name, like, value, schedule), loc)
+            program = self.fills[key] = _set_location(fill_program(name, like, value, schedule), loc)
             self.module.add_before_pipelines(program)
         return Launch(self.fills[key].name, schedule.grid, (like.name,), loc)
 
-    def neighbour(self, stages: Sequence[Stage], at: int) -> Program | None:
-        """A program whose lanes the kernel at a place should have, so that launch_fusion may join the two."""
-        stage = stages[at]
+    def neighbour(self, stages: Sequence[Stage], index: int) -> Program | None:
+        """A neighbouring program with whose number of lanes launch_fusion may join the kernel at `index`."""
+        stage = stages[index]
         assert isinstance(stage, KernelStage)
-        # without counts it is expanded to be run, and nothing is joined any more
+        # without counts the expansion is for a run, and no pass joins launches after it
         if not self.counts or "schedule_lanes" in stage.attrs or not named_kernel(stage.kernel).any_lanes:
             return None
-        for positions in (range(at + 1, len(stages)), range(at - 1, -1, -1)):
-            other = next(
+        for positions in (range(index + 1, len(stages)), range(index - 1, -1, -1)):
+            candidate = next(
                 (stages[position] for position in positions if not isinstance(stages[position], Fill)), None
             )
-            if isinstance(other, Launch) and not set(other.buffers).isdisjoint(stage.buffers):
-                program = self.module.programs[other.program]
+            if isinstance(candidate, Launch) and not set(candidate.buffers).isdisjoint(stage.buffers):
+                program = self.module.programs[candidate.program]
                 lanes, *rest = program.workgroup
                 if rest == [1, 1] and LEAST_LANES <= lanes and lanes % SUBGROUP_SIZE == 0:
                     return program
@@ -191,31 +193,35 @@ class _Expander:
     def stage(
         self, pipeline: Pipeline, stage: KernelStage, neighbour: Program | None = None
     ) -> list[Stage] | None:
-        """The launches that stand for a stage; None, after a remark, if the stage stays."""
+        """The launches that replace a stage; None, after a remark, if the stage stays."""
         if neighbour is not None:
             stage = replace(stage, attrs={**stage.attrs, "schedule_lanes": neighbour.lanes})
         buffers = [pipeline.buffers[name] for name in stage.buffers]
-        # an open size is in the grid by its buffer's name
+        # the grid names the buffer of an open size, so the name is part of the key
         sizes = tuple((b.dtype, b.name if b.count is None else b.count) for b in buffers)
         key = (stage.kernel, sizes, tuple(sorted(stage.attrs.items())))
         cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
         if open_sizes and not named_kernel(stage.kernel).any_length:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
-            self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
+            self.remark_refusal(
+                stage.kernel, f"its grid depends on {names}, of open size; give a count", stage
+            )
             return None
-        shaped = ", ".join(f"@{b.name}" for b in buffers if b.dimensions > 1)
-        if shaped:  # no launch passes these for buffers of one dimension, but that of a plan
-            why = f"{shaped} has rows, which its program takes as one; the plan of a call expands it"
-            self.refused(stage.kernel, why, stage)
+        multidimensional = ", ".join(f"@{b.name}" for b in buffers if b.dimensions > 1)
+        if multidimensional:  # only the launch of a plan passes these for buffers of one dimension
+            reason = (
+                f"{multidimensional} has rows, which its program takes as one; the plan of a call expands it"
+            )
+            self.remark_refusal(stage.kernel, reason, stage)
             return None
         expansion = self.try_expand(stage.kernel, buffers, stage.attrs, stage, owns_grid=True, cached=cached)
         if expansion is None:
             return None
         roles = NAMED_KERNELS[stage.kernel].with_roles(buffers)
-        written = [buffer for buffer, role in roles if role.access is not AccessMode.READ]
-        if all(buffer.count == 0 for buffer in (buffers[0], *written)):
-            self.expanded += 1
+        outputs = [buffer for buffer, role in roles if role.access is not AccessMode.READ]
+        if all(buffer.count == 0 for buffer in (buffers[0], *outputs)):
+            self.expansion_count += 1
             message = f"{stage.kernel} is nothing: @{buffers[0].name} has no elements"
             self.ctx.remark("applied", message, stage.loc, kernel=stage.kernel)
             return []
@@ -224,10 +230,10 @@ class _Expander:
         self.expansions[key] = (program, expansion)
         launches, scratch = self.clear_scratch(pipeline, stage, expansion)
         launches.append(Launch(program.name, (expansion.grid, 1, 1), (*stage.buffers, *scratch), stage.loc))
-        how = f"as @{program.name} over {show_extent(expansion.grid)} workgroups"
+        description = f"as @{program.name} over {show_extent(expansion.grid)} workgroups"
         if neighbour is not None:
-            how += f", with the lanes of its neighbour @{neighbour.name}"
-        self.applied(stage.kernel, expansion, how, stage)
+            description += f", with the lanes of its neighbour @{neighbour.name}"
+        self.remark_expansion(stage.kernel, expansion, description, stage)
         return launches
 
     def clear_scratch(
@@ -244,16 +250,16 @@ class _Expander:
             if key not in self.scratch:
                 name = self.scratch[key] = fresh_name(f"{program.name}_{buffer.name}", pipeline.buffers)
                 pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
-            cleared = pipeline.buffers[self.scratch[key]]
-            like = replace(cleared, shape=(None,))  # one program clears the scratch of all kernels
-            launches.append(self.filling(like, 0, fill_schedule(cleared), stage.loc))
+            scratch = pipeline.buffers[self.scratch[key]]
+            like = replace(scratch, shape=(None,))  # one program clears the scratch of all kernels
+            launches.append(self.launch_fill(like, 0, fill_schedule(scratch), stage.loc))
             names.append(self.scratch[key])
         return launches, names
 
     def add_program(self, stage: KernelStage, expansion: Expansion, buffers: Iterable[Buffer]) -> Program:
         program = expansion.program
         program.name = fresh_name(stage.kernel.replace(".", "_"), self.module.programs)
-        _located(program, stage.loc)
+        _set_location(program, stage.loc)
         if self.counts:
             for formal, actual in zip(program.bound_buffers, buffers, strict=False):
                 formal.shape = actual.shape
@@ -272,7 +278,7 @@ class _Expander:
         owns_grid: bool,
         cached: tuple[Program, Expansion] | None = None,
     ) -> Expansion | None:
-        """The expansion, or None after a remark that says why there is none."""
+        """The expansion, or None after a remark with the reason."""
         row = NAMED_KERNELS[kernel]
         if cached is not None:
             return cached[1]
@@ -280,9 +286,8 @@ class _Expander:
             return expand(
                 ExpansionRequest(
                     kernel,
-                    [
-                        Buffer(b.name, b.dtype, b.count, None, loc=b.loc) for b in buffers
-                    ],  # what is in the key
+                    # only what the key of `expansions` has
+                    [Buffer(b.name, b.dtype, b.count, None, loc=b.loc) for b in buffers],
                     row.semantic_params(complete_params(row, buffers, params)),
                     self.target,
                     owns_grid,
@@ -290,46 +295,46 @@ class _Expander:
                 )
             )
         except ValueError as error:
-            self.refused(kernel, str(error), site)
+            self.remark_refusal(kernel, str(error), site)
             return None
         except PluginError as error:
             raise DiagnosticError([Diagnostic("error", str(error), site.loc)]) from error
 
-    def applied(
-        self, kernel: str, expansion: Expansion, how: str, site: Op | KernelStage, **facts: Any
+    def remark_expansion(
+        self, kernel: str, expansion: Expansion, description: str, site: Op | KernelStage, **facts: Any
     ) -> None:
         schedule = asdict(expansion.schedule)
         fields = ", ".join(f"{name}={value}" for name, value in schedule.items())
-        message = f"{kernel} is expanded {how} ({fields})"
+        message = f"{kernel} is expanded {description} ({fields})"
         grid = show_extent(expansion.grid) if isinstance(expansion.grid, GridCall) else expansion.grid
         self.ctx.remark("applied", message, site.loc, kernel=kernel, schedule=schedule, grid=grid, **facts)
-        self.expanded += 1
+        self.expansion_count += 1
 
-    def refused(self, kernel: str, why: str, site: Op | KernelStage) -> None:
-        self.ctx.remark("refused", f"{kernel} is not expanded: {why}", site.loc, kernel=kernel)
+    def remark_refusal(self, kernel: str, reason: str, site: Op | KernelStage) -> None:
+        self.ctx.remark("refused", f"{kernel} is not expanded: {reason}", site.loc, kernel=kernel)
 
 
 def _users(stages: Sequence[Stage]) -> dict[int, Launch]:
-    """Launch that takes the buffer of each fill, by the fill's place, if it is the next stage that uses the buffer."""
+    """Index of each fill -> the next stage that uses its buffer, if that is a launch."""
     users: dict[int, Launch] = {}
     latest: dict[str, Stage] = {}
-    for at in range(len(stages) - 1, -1, -1):
-        stage = stages[at]
+    for index in range(len(stages) - 1, -1, -1):
+        stage = stages[index]
         if isinstance(stage, Fill) and isinstance(user := latest.get(stage.buffer), Launch):
-            users[at] = user
+            users[index] = user
         latest.update(dict.fromkeys(_buffers_of(stage), stage))
     return users
 
 
-def _is_over_more(user: Launch, filling: Launch) -> bool:
-    """Whether a launch is over more workgroups than the one that fills a buffer of known size has."""
-    filled = [extent for extent in filling.grid if isinstance(extent, int)]
-    known = [extent for extent in user.grid if isinstance(extent, int)]
-    return len(filled) == 3 and (len(known) < 3 or prod(known) > prod(filled))
+def _has_more_workgroups(user: Launch, fill: Launch) -> bool:
+    """Whether a launch has more workgroups than the fill of a buffer of known size."""
+    fill_extents = [extent for extent in fill.grid if isinstance(extent, int)]
+    user_extents = [extent for extent in user.grid if isinstance(extent, int)]
+    return len(fill_extents) == 3 and (len(user_extents) < 3 or prod(user_extents) > prod(fill_extents))
 
 
 def _buffers_of(stage: Stage) -> Iterator[str]:
-    """The buffers that a stage uses, and those in it."""
+    """Buffers that a stage, or a stage nested in it, uses."""
     if isinstance(stage, Repeat):
         for inner in stage.stages:
             yield from _buffers_of(inner)
@@ -341,23 +346,23 @@ def _buffers_of(stage: Stage) -> Iterator[str]:
 
 def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
     """Put the body of `expanded`, whose bound buffers are the kernel's roles, in place of the kernel."""
-    renamed = dict(zip([b.name for b in expanded.bound_buffers], kernel.attrs["buffers"], strict=True))
+    new_names = dict(zip([b.name for b in expanded.bound_buffers], kernel.attrs["buffers"], strict=True))
     for name, buffer in expanded.buffers.items():
-        if name not in renamed:  # workgroup memory of the kernel
-            renamed[name] = buffer.name = fresh_name(name, program.buffers)
+        if name not in new_names:  # workgroup memory of the kernel
+            new_names[name] = buffer.name = fresh_name(name, program.buffers)
             buffer.loc = kernel.loc
             program.buffers[buffer.name] = buffer
     for op in expanded.walk():
         op.loc = kernel.loc
         if "buffer" in op.attrs:
-            op.attrs = {**op.attrs, "buffer": renamed[op.attrs["buffer"]]}
+            op.attrs = {**op.attrs, "buffer": new_names[op.attrs["buffer"]]}
     position = program.body.ops.index(kernel)
     program.body.ops[position : position + 1] = expanded.body.ops
     program.workgroup = expanded.workgroup
 
 
-def _located(program: Program, loc: Location | None) -> Program:
-    """A program all of which is written at one place."""
+def _set_location(program: Program, loc: Location | None) -> Program:
+    """Give a program, its ops and its buffers one location."""
     program.loc = loc
     for op in program.walk():
         op.loc = loc

@@ -73,36 +73,36 @@ class PressureOptions:
 class Edge:
     """Two launches in a row, and the hand-off from the first to the second.
 
-    `moved`: bytes that a cut here costs, at least that many if `is_least`.  `ends`: why the chain ends
-    here; then there is no rank.  `computed`: the dispatcher that computed the pressure, or `closed`;
-    `why` it is `closed` although the options name a dispatcher.
+    `cut_bytes`: memory traffic that a cut here costs, a lower bound if `is_least`.  `end_reason`: why the chain ends
+    here; then there is no rank.  `computed_by`: the dispatcher that computed the pressure, or `closed`;
+    `fallback_reason`: why it is `closed` although the options name a dispatcher.
     """
 
     first: Launch
     second: Launch
     buffers: tuple[str, ...]
-    moved: int
+    cut_bytes: int
     is_least: bool
     rank: int = 0
-    ends: str = ""
+    end_reason: str = ""
     pressure: int = 0
     fuse: bool = False
     threshold: int | float = inf
-    computed: str = ""
-    why: str = ""
+    computed_by: str = ""
+    fallback_reason: str = ""
 
     @property
     def is_vetoed(self) -> bool:
         return _has_user_veto(self.second)
 
     def notes(self) -> dict[str, Note]:
-        if self.ends:
+        if self.end_reason:
             return {}
-        moved = "least_bytes" if self.is_least else "bytes"
+        key = "least_bytes" if self.is_least else "bytes"
         notes: dict[str, Note] = {
             "rank": self.rank,
             "pressure": _pressure_note(self.pressure),
-            moved: self.moved,
+            key: self.cut_bytes,
         }
         if self.is_vetoed:
             return {**notes, "fuse": False}
@@ -113,11 +113,13 @@ class Edge:
             "first": self.first.program,
             "second": self.second.program,
             "buffers": list(self.buffers),
-            "least_bytes" if self.is_least else "bytes": self.moved,
+            "least_bytes" if self.is_least else "bytes": self.cut_bytes,
         }
-        if self.ends:
-            return {**edge, "reason": self.ends}
-        return {**edge, **self.notes(), "computed": self.computed} | ({"why": self.why} if self.why else {})
+        if self.end_reason:
+            return {**edge, "reason": self.end_reason}
+        return {**edge, **self.notes(), "computed": self.computed_by} | (
+            {"why": self.fallback_reason} if self.fallback_reason else {}
+        )
 
 
 @register
@@ -166,14 +168,14 @@ def _edges(pipeline: Pipeline, flows: LaunchDataflow) -> list[list[Edge]]:
 def _edges_of(run: RunDataflow, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
     stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.effects)]
     closed_sizes = {name: size or 0 for name, size in sizes.items()}
-    is_open = {name: int(size is None) for name, size in sizes.items()}
-    moved = bytes_at_cuts(stages, closed_sizes, host_visible=run.escaping)
-    open_at = bytes_at_cuts(stages, is_open, host_visible=run.escaping)  # how many are of open size
+    open_sizes = {name: int(size is None) for name, size in sizes.items()}
+    cut_bytes = bytes_at_cuts(stages, closed_sizes, host_visible=run.escaping)
+    open_counts = bytes_at_cuts(stages, open_sizes, host_visible=run.escaping)  # of size 1: this counts them
     edges = []
     for i, second in enumerate(run.launches[1:]):
         reads = set(run.effects[i + 1].reads)
         buffers = tuple(name for name in run.effects[i].writes if name in reads)
-        edge = Edge(run.launches[i], second, buffers, moved[i], open_at[i] > 0)
+        edge = Edge(run.launches[i], second, buffers, cut_bytes[i], open_counts[i] > 0)
         _set_rank(edge, counts)
         edges.append(edge)
     return edges
@@ -183,17 +185,17 @@ def _set_rank(edge: Edge, counts: dict[str, int | None]) -> None:
     ranks = [counts[name] for name in edge.buffers]
     edge.rank = sum(rank for rank in ranks if rank is not None)
     if not edge.buffers:
-        edge.ends = "no-hand-off"
+        edge.end_reason = "no-hand-off"
     elif None in ranks:
-        edge.ends = "open-size"
+        edge.end_reason = "open-size"
     elif edge.rank > U32_MAX:
-        edge.ends = "beyond-u32"
+        edge.end_reason = "beyond-u32"
 
 
 def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
     """Consecutive edges that have a rank."""
     for edges in runs:
-        for has_rank, chain in groupby(edges, lambda edge: not edge.ends):
+        for has_rank, chain in groupby(edges, lambda edge: not edge.end_reason):
             if has_rank:
                 yield list(chain)
 
@@ -212,35 +214,35 @@ class _Contraction:
     def judge(self, chain: Sequence[Edge], pipeline: Pipeline) -> None:
         ranks = tuple(edge.rank for edge in chain)
         threshold = self.options.threshold
-        if threshold is None:  # the strictest of those in the notes
+        if threshold is None:  # the strictest threshold in the notes
             threshold = min(_noted_threshold(edge.second) for edge in chain)
         if (ranks, threshold) not in self.results:
             self.results[ranks, threshold] = self._contract(ranks, threshold, pipeline)
         pressure, fuse, why = self.results[ranks, threshold]
         for edge in chain:
-            edge.pressure, edge.why, edge.threshold = pressure, why, threshold
+            edge.pressure, edge.fallback_reason, edge.threshold = pressure, why, threshold
             edge.fuse = fuse and not edge.is_vetoed
-            edge.computed = "closed" if why else self.options.dispatcher
+            edge.computed_by = "closed" if why else self.options.dispatcher
 
     def _contract(
         self, ranks: tuple[int, ...], threshold: int | float, pipeline: Pipeline
     ) -> tuple[int, bool, str]:
-        """The pressure, the decision, and why the closed form was used instead of the dispatcher if it was."""
+        """The pressure, the decision, and why the closed form replaced the dispatcher, if it did."""
         from ..execution.dispatcher import BadInputs, DispatchError
         from ..fusion.pressure import fusion_pressure, is_within_threshold, pressure_of, should_fuse_chain
 
-        closed, dispatcher = pressure_of(ranks), self.options.dispatcher
+        product, dispatcher = pressure_of(ranks), self.options.dispatcher
         if dispatcher == "closed":
-            return closed, should_fuse_chain(ranks, threshold), ""
+            return product, should_fuse_chain(ranks, threshold), ""
         try:
             pressure = int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(dispatcher)))
         except BadInputs as too_large:
-            return closed, should_fuse_chain(ranks, threshold), str(too_large)
+            return product, should_fuse_chain(ranks, threshold), str(too_large)
         except DispatchError as error:
             raise _failure(f"fusion_pressure cannot dispatch on {dispatcher}: {error}", pipeline) from None
-        if pressure != closed:
+        if pressure != product:
             message = (
-                f"{dispatcher} contracts ranks of @{pipeline.name} to {pressure}; their product is {closed}"
+                f"{dispatcher} contracts ranks of @{pipeline.name} to {pressure}; their product is {product}"
             )
             raise _failure(message, pipeline)
         return pressure, is_within_threshold([pressure], len(ranks), threshold), ""
@@ -286,33 +288,36 @@ def _has_user_veto(launch: Launch) -> bool:
 
 
 def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
-    """Write the notes of each edge in place of old ones; whether any changed."""
+    """Replace the notes of each edge; return whether any changed."""
     notes = {id(edge.second): edge.notes() for edges in runs for edge in edges}
-    changed = False
+    has_changed = False
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
             new = notes.get(id(stage)) or ({"fuse": False} if _has_user_veto(stage) else {})
             old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
-            # types too: 1 == True, and their texts differ
+            # compare types too: 1 == True, but their texts differ
             if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
-                changed = True
+                has_changed = True
                 stage.notes = {k: v for k, v in stage.notes.items() if k not in old} | new
-    return changed
+    return has_changed
 
 
 def _remark(ctx: PassContext, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) -> None:
     flat = [edge for edges in runs for edge in edges]
     for edge in flat:
-        if edge.ends in _MISSING:
-            missing = _MISSING[edge.ends].format(", ".join(f"@{name}" for name in edge.buffers))
+        if edge.end_reason in _MISSING:
+            missing = _MISSING[edge.end_reason].format(", ".join(f"@{name}" for name in edge.buffers))
             message = f"@{edge.first.program} -> @{edge.second.program}: {missing}; the chain ends here"
             facts = edge.facts()
             ctx.remark("refused", message, edge.second.loc, pipeline=pipeline.name, at="edge", **facts)
-    fused = sum(edge.fuse for edge in flat)
+    fuse_count = sum(edge.fuse for edge in flat)
     threshold = min(edge.threshold for edge in flat)
     digits = threshold if isinstance(threshold, int) else f"{threshold:.17g}"
-    head = f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {digits} a link"
-    reasons = [f"in closed form: {why}" for why in dict.fromkeys(edge.why for edge in flat if edge.why)]
+    head = f"@{pipeline.name}: {fuse_count} of {len(flat)} links to fuse, at a threshold of {digits} a link"
+    reasons = [
+        f"in closed form: {why}"
+        for why in dict.fromkeys(edge.fallback_reason for edge in flat if edge.fallback_reason)
+    ]
     ctx.remark(
         "note",
         "\n  ".join([head, *_table(flat), *reasons]),
@@ -355,10 +360,10 @@ def _table(edges: Sequence[Edge]) -> list[str]:
 
 def _row(edge: Edge) -> tuple[str, ...]:
     buffers = " ".join(f"@{name}" for name in edge.buffers) or "-"
-    moved = f">={edge.moved}" if edge.is_least else str(edge.moved)
+    cut_bytes = f">={edge.cut_bytes}" if edge.is_least else str(edge.cut_bytes)
     launches = f"@{edge.first.program} -> @{edge.second.program}"
-    if edge.ends:
-        return launches, buffers, "-", "-", "-", moved, _DECISIONS[edge.ends]
+    if edge.end_reason:
+        return launches, buffers, "-", "-", "-", cut_bytes, _DECISIONS[edge.end_reason]
     decision = "fuse" if edge.fuse else "vetoed" if edge.is_vetoed else "leave"
     pressure = str(_pressure_note(edge.pressure))
-    return launches, buffers, str(edge.rank), pressure, edge.computed, moved, decision
+    return launches, buffers, str(edge.rank), pressure, edge.computed_by, cut_bytes, decision

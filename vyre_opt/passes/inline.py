@@ -1,7 +1,7 @@
 """Inlining: a call becomes the body of its function, with fresh values.
 
-Functions are taken callees first, so a body is flat before it is copied.  Programs that would grow too large, since calls
-of calls can double one at every step, are an error before anything is copied (see ir/call_graph.py).
+Callees are inlined into first, so a body is flat before it is copied.  Chains of calls can double a program at every step,
+so a program that would grow too large is an error before anything is copied (see ir/call_graph.py).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Inline(Pass):
             inliner.inline_into(func)
         for program in module.programs.values():
             inliner.inline_into(program)
-        removed = [] if self.options.keep else _uncalled(module, inliner.inlined)
-        for func in removed:
+        dead = [] if self.options.keep else _dead_funcs(module, inliner.inlined_funcs)
+        for func in dead:
             module.remove(func)
         ctx.count("calls inlined", inliner.changes)
-        ctx.count("functions removed", len(removed))
+        ctx.count("functions removed", len(dead))
         return inliner.changes > 0
 
 
@@ -51,8 +51,8 @@ class _Inliner(Walker):
         self.sizes: dict[str, int] = {}
         """Function whose own calls have been inlined -> its number of ops."""
         self.heights: dict[str, int] = {}
-        """Nesting levels of the blocks of such a function, by the function."""
-        self.inlined: set[str] = set()
+        """Function whose own calls have been inlined -> the nesting depth of its blocks."""
+        self.inlined_funcs: set[str] = set()
         self.height = 0
         self.depth = 1
         """The number of blocks around the op that is visited."""
@@ -94,21 +94,21 @@ class _Inliner(Walker):
     def splice(self, op: Op, out: list[Op]) -> None:
         func = self.funcs[op.attrs["callee"]]
         mapping = dict(zip(func.params, op.operands, strict=True))
-        ops, returned = splittable(func.body)
+        ops, return_values = splittable(func.body)
         out += clone(ops, mapping)
-        self.replaced.update(zip(op.results, [mapping.get(v, v) for v in returned], strict=True))
-        self.inlined.add(func.name)
+        self.replaced.update(zip(op.results, [mapping.get(v, v) for v in return_values], strict=True))
+        self.inlined_funcs.add(func.name)
         self.changes += 1
 
 
-def _uncalled(module: Module, inlined: set[str]) -> list[Func]:
-    """The functions that were inlined, and that no program or other function calls any more."""
-    needed: set[str] = set()
+def _dead_funcs(module: Module, inlined: set[str]) -> list[Func]:
+    """Functions that were inlined and that no program or other function calls any more."""
+    callees: set[str] = set()
     roots = [func for func in module.funcs.values() if func.name not in inlined]
-    reached: list[Program | Func] = [*module.programs.values(), *roots]
-    while reached:
-        for op in reached.pop().walk():
-            if op.name == "call" and op.attrs["callee"] not in needed:
-                needed.add(op.attrs["callee"])
-                reached.append(module.funcs[op.attrs["callee"]])
-    return [func for func in module.funcs.values() if func.name in inlined and func.name not in needed]
+    worklist: list[Program | Func] = [*module.programs.values(), *roots]
+    while worklist:
+        for op in worklist.pop().walk():
+            if op.name == "call" and op.attrs["callee"] not in callees:
+                callees.add(op.attrs["callee"])
+                worklist.append(module.funcs[op.attrs["callee"]])
+    return [func for func in module.funcs.values() if func.name in inlined and func.name not in callees]

@@ -4,9 +4,9 @@
     launch @bias grid(n) (@mid, @w, @y)  ->     slice_store %normed, @mid[%r, 0]
                                                 %row = %normed
 
-A program with slices says what one workgroup does, in order.  So the bodies of two launches over one grid may stand one after the
-other if no workgroup sees what another one writes: of each buffer that one of them writes and both use, both touch the row with
-the workgroup's number alone.  launch_fusion would find the same later; but then rows are elements of invocations, under guards.
+A program with slices describes one workgroup, in order.  So two bodies over one grid may be concatenated if no workgroup
+sees what another one writes: in each buffer that both use and one writes, both touch only the row with the workgroup's
+number.  launch_fusion could join them later, but then a row is spread over invocations, under guards.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ class JoinRows(Pass):
     summary = "Join launches whose workgroups work on rows of their own, and hand rows over in registers."
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        before, joined = launched(module), 0
+        programs, join_count = launched(module), 0
         for pipeline in module.pipelines.values():
-            joined += _Joiner(module, pipeline, ctx).run()
-        if joined:
-            remove_unlaunched(module, before)
-        ctx.count("launches joined", joined)
-        return joined > 0
+            join_count += _Joiner(module, pipeline, ctx).run()
+        if join_count:
+            remove_unlaunched(module, programs)
+        ctx.count("launches joined", join_count)
+        return join_count > 0
 
 
 class _Group:
-    """Launches that become one.  `apart`: of the buffers that a launch touches in other rows than those of its workgroups, that launch's
-    program."""
+    """Launches that become one.  `foreign`: buffer -> program of a launch that touches rows
+    of other workgroups in it."""
 
     def __init__(self, first: LaunchNode) -> None:
         self.nodes: list[LaunchNode] = []
         self.reads: set[str] = set()
         self.writes: set[str] = set()
-        self.apart: dict[str, str] = {}
+        self.foreign: dict[str, str] = {}
         self.add(first)
 
     def add(self, node: LaunchNode) -> None:
         self.nodes.append(node)
         self.reads |= node.reads
         self.writes |= node.writes
-        for name in _apart(node):
-            self.apart.setdefault(name, node.launch.program)
+        for name in _foreign_row_buffers(node):
+            self.foreign.setdefault(name, node.launch.program)
 
 
 class _Joiner:
@@ -73,29 +73,29 @@ class _Joiner:
         self.sizes, self.programs = lengths_by_size(pipeline), BoundPrograms()
 
     def run(self) -> int:
-        if not any(has_slices(self.module.programs[name]) for name in _launched(self.pipeline)):
+        if not any(has_slices(self.module.programs[name]) for name in _launched_names(self.pipeline)):
             return 0
         uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(self.pipeline)
-        absorbed: set[int] = set()
+        absorbed_ids: set[int] = set()
         for run in launch_runs(self.pipeline.stages):
             names = ", ".join(f"@{launch.program}" for launch in run.launches)
             self.ctx.debug(
                 "in @{}, launches in a row: {}", self.pipeline.name, names, loc=run.launches[0].loc
             )
-            first, *others = (
+            first, *later = (
                 launch_node(self.module, launch, uses.lengths, self.sizes, self.programs)
                 for launch in run.launches
             )
             group = _Group(first)
-            for node in others:
+            for node in later:
                 if self.may_join(group, node):
                     group.add(node)
                 else:
-                    self.join(group.nodes, uses, absorbed)
+                    self.join(group.nodes, uses, absorbed_ids)
                     group = _Group(node)
-            self.join(group.nodes, uses, absorbed)
-        self.pipeline.stages = _without(self.pipeline.stages, absorbed)
-        return len(absorbed)
+            self.join(group.nodes, uses, absorbed_ids)
+        self.pipeline.stages = _without(self.pipeline.stages, absorbed_ids)
+        return len(absorbed_ids)
 
     def may_join(self, group: _Group, later: LaunchNode) -> bool:
         """Whether a launch may follow others in one program; a remark says why not."""
@@ -106,15 +106,17 @@ class _Joiner:
             self.ctx.remark("refused", message, later.launch.loc, pipeline=self.pipeline.name)
         return reason is None
 
-    def join(self, group: Sequence[LaunchNode], uses: BufferStages, absorbed: set[int]) -> None:
+    def join(self, group: Sequence[LaunchNode], uses: BufferStages, absorbed_ids: set[int]) -> None:
         if len(group) < 2:
             return
         launches = [node.launch for node in group]
         names = [*dict.fromkeys(name for node in group for name in node.member.buffers)]
         escaping = uses.escaping(launches)
         private = tuple(name for name in names if name not in escaping and _is_written_first(group, name))
-        staying = {name: name for name in names if name not in private}
-        equal = equal_lengths(length_numbers(self.pipeline), {**staying, **{name: name for name in private}})
+        permanent = {name: name for name in names if name not in private}
+        equal = equal_lengths(
+            length_numbers(self.pipeline), {**permanent, **{name: name for name in private}}
+        )
         plan = JoinPlan(
             tuple(node.member for node in group),
             tuple(sorted(uses.lengths.items())),
@@ -125,29 +127,29 @@ class _Joiner:
             equal=tuple(equal.items()),
         )
         program = join(joined_name(plan.members, self.module.programs), plan)
-        forwarded = forward_slices(program)
+        has_forwarded = forward_slices(program)
         first = launches[0]
-        shown = ", ".join(f"@{launch.program}" for launch in launches)
-        problem = _problem(program)
+        listing = ", ".join(f"@{launch.program}" for launch in launches)
+        problem = _lowering_error(program)
         if problem is not None:
-            message = f"{len(launches)} launches ({shown}) stay: in one program {problem}"
+            message = f"{len(launches)} launches ({listing}) stay: in one program {problem}"
             self.ctx.remark("refused", message, first.loc, pipeline=self.pipeline.name)
             return
         self.module.add_before_pipelines(program)
-        handed = ", with what they hand over in registers" if forwarded else ""
-        message = f"{len(launches)} launches ({shown}) become one of @{program.name}{handed}: each works on the row of its workgroup"
+        in_registers = ", with what they hand over in registers" if has_forwarded else ""
+        message = f"{len(launches)} launches ({listing}) become one of @{program.name}{in_registers}: each works on the row of its workgroup"
         self.ctx.remark("applied", message, first.loc, pipeline=self.pipeline.name)
         veto = veto_of(first)
         first.members = tuple(replace(launch) for launch in launches)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(names)
         first.params = {name: name for name in program.params}
-        absorbed.update(map(id, launches[1:]))
+        absorbed_ids.update(map(id, launches[1:]))
 
 
 def _refusal(group: _Group, later: LaunchNode) -> str | None:
     last = group.nodes[-1]
-    ends = last.member.program, later.member.program  # those between were asked about when they were added
+    ends = last.member.program, later.member.program  # earlier members were compared when they were added
     if not all(map(has_slices, ends)):
         return "one of them has no slices"
     if veto_of(later.launch) is not None:
@@ -156,21 +158,21 @@ def _refusal(group: _Group, later: LaunchNode) -> str | None:
         return "their grids are not one of rows"
     if any("print" in op.definition.effects for program in ends for op in program.walk()):
         return "one of them prints"
-    apart = dict.fromkeys(_apart(later), later.launch.program) | group.apart
-    shared = (group.writes & (later.reads | later.writes)) | (group.reads & later.writes)
-    for name in sorted(shared & apart.keys()):
-        return f"@{apart[name]} touches other rows of @{name} than that of its workgroup"
+    foreign = dict.fromkeys(_foreign_row_buffers(later), later.launch.program) | group.foreign
+    conflicts = (group.writes & (later.reads | later.writes)) | (group.reads & later.writes)
+    for name in sorted(conflicts & foreign.keys()):
+        return f"@{foreign[name]} touches other rows of @{name} than that of its workgroup"
     return None
 
 
-def _apart(node: LaunchNode) -> set[str]:
-    """The buffers that a launch touches in other rows than those of its workgroups."""
+def _foreign_row_buffers(node: LaunchNode) -> set[str]:
+    """Buffers in which a launch touches rows other than those of its workgroups."""
     program = node.member.program
     return {actual for formal, actual in node.member.bindings if not _touches_own_row(program, formal.name)}
 
 
-def _problem(program: Program) -> str | None:
-    """Why invocations cannot do what a program does, where each of those that it is made of may be such that they can."""
+def _lowering_error(program: Program) -> str | None:
+    """Why the slices of a joined program cannot be lowered, although those of its parts may be; None if they can."""
     try:
         lower_slices(program, slice_schedule(program))
     except DiagnosticError as error:
@@ -178,7 +180,7 @@ def _problem(program: Program) -> str | None:
     return None
 
 
-def _launched(pipeline: Pipeline) -> list[str]:
+def _launched_names(pipeline: Pipeline) -> list[str]:
     return [stage.program for stage in pipeline.walk() if isinstance(stage, Launch)]
 
 
@@ -187,7 +189,7 @@ def _is_row(op: Op) -> bool:
 
 
 def _touches_own_row(program: Program, name: str) -> bool:
-    """Whether each workgroup touches the row of a buffer, or of one of one dimension the element, with its number alone."""
+    """Whether each workgroup touches only its own row of a buffer, or its own element if that has one dimension."""
     dimensions = program.buffers[name].dimensions
     for op in program.walk():
         if op.attrs.get("buffer") != name or op.name == "len":
@@ -220,9 +222,9 @@ def _is_written_first(group: Sequence[LaunchNode], name: str) -> bool:
     return False
 
 
-def _without(stages: Sequence[Stage], absorbed: set[int]) -> list[Stage]:
-    rest = [stage for stage in stages if id(stage) not in absorbed]
-    for stage in rest:
+def _without(stages: Sequence[Stage], absorbed_ids: set[int]) -> list[Stage]:
+    remaining = [stage for stage in stages if id(stage) not in absorbed_ids]
+    for stage in remaining:
         if isinstance(stage, Repeat):
-            stage.stages = _without(stage.stages, absorbed)
-    return rest
+            stage.stages = _without(stage.stages, absorbed_ids)
+    return remaining

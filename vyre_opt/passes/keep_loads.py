@@ -1,7 +1,7 @@
-"""Loops keep in registers what they would load again, on a GPU: what each iteration loads stands before the loop
-(scheduling/invariant_loads), and what loops over one row load alike is loaded once, for few iterations (scheduling/kept_loads).
+"""Loops keep loaded values in registers, on a GPU: invariant loads move before the loop (scheduling/invariant_loads), and
+equal loads of several short loops over one row are done once (scheduling/kept_loads).
 
-A loop over a length that is open is rewritten when a call has that.
+A loop over an open length is rewritten when a call has that length.
 """
 
 from __future__ import annotations

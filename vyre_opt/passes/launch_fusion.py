@@ -11,7 +11,7 @@ removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.  
 last launch is removed from the module.
 
 The note `fuse = false`, of fusion_pressure or of a user, keeps a launch apart from the one before, and stays.  Other
-notes of fusion_pressure go: they are about hand-offs that are no more, or say `fuse = true` of what was not joined.
+notes of fusion_pressure are removed: the hand-off no longer exists, or `fuse = true` was not carried out.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class LaunchFusionOptions:
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
     `keep`: leave programs that lost their last launch.
     `cut`: numbers of launches, from 0 in each pipeline, that are not joined with those before them, as `2+5`.
-    `halo`: whether a launch may compute again what it reads of its neighbours: `never`, `always`, or where that is
-    `cheap` beside a launch.
+    `halo`: whether a workgroup may recompute elements that it reads of its neighbours: `never`, `always`, or where
+    that is `cheap` beside a launch.
     """
 
     max_group: int = 32
@@ -113,18 +113,18 @@ class LaunchFusion(Pass):
     Options = LaunchFusionOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        declared = declare_demands(module)
+        has_declared = declare_demands(module)
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
-        before = launched(module)
+        programs = launched(module)
         for pipeline in module.pipelines.values():
             fuser.pipeline(pipeline)
-        unused = 0 if self.options.keep else remove_unlaunched(module, before)
-        ctx.count("launches saved", fuser.saved)
-        ctx.count("buffers internal", fuser.internal)
-        ctx.count("programs removed", unused)
-        return declared or fuser.saved > 0 or fuser.notes_dropped
+        removed_programs = 0 if self.options.keep else remove_unlaunched(module, programs)
+        ctx.count("launches saved", fuser.launches_saved)
+        ctx.count("buffers internal", fuser.buffers_removed)
+        ctx.count("programs removed", removed_programs)
+        return has_declared or fuser.launches_saved > 0 or fuser.notes_dropped
 
 
 class _Fuser:
@@ -132,16 +132,16 @@ class _Fuser:
         self, module: Module, ctx: PassContext, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
-        # by plans with placeholders for buffers, so that equal groups are joined and proven once
+        # keyed by plans with placeholders for buffers, so that equal groups are joined and proven once
         self.drafts: dict[JoinPlan, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
-        self.joined: dict[JoinPlan, _Joined] = {}
+        self.joined: dict[JoinPlan, _JoinedProgram] = {}
         self.order = LaunchOrder()
-        self.runs: list[Sequence[LaunchNode]] = []  # of the pipeline, as it has them
+        self.runs: list[Sequence[LaunchNode]] = []  # runs of the pipeline, in its order
         self.lengths: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
-        self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
-        self.demanded: set[str] = set()  # the pipeline's buffers that stay for what a launch demands
-        self.saved = 0
-        self.internal = 0
+        self.numbers: dict[int, int] = {}  # number of each launch of the pipeline, by `id(launch)`
+        self.demanded: set[str] = set()  # buffers of the pipeline that a launch demands a length of
+        self.launches_saved = 0
+        self.buffers_removed = 0
         self.notes_dropped = False
 
     def pipeline(self, pipeline: Pipeline) -> None:
@@ -161,7 +161,7 @@ class _Fuser:
                 ]
                 self.runs.append(nodes)
                 groups += self.groups(pipeline, uses, nodes)
-        joined = self.sound(pipeline, uses, groups)
+        joined = self.checked_programs(pipeline, uses, groups)
         for group in groups:
             self.fuse(pipeline, uses, group, groups, joined[group])
         if groups:
@@ -175,11 +175,11 @@ class _Fuser:
     def groups(self, pipeline: Pipeline, uses: BufferStages, run: Sequence[LaunchNode]) -> list[FusionGroup]:
         """The groups of two and more launches, drafted and verified, with remarks on all cuts."""
         options = self.options
-        separated = {id(node.launch) for node in run if self.numbers[id(node.launch)] in options.cuts}
+        separate_ids = {id(node.launch) for node in run if self.numbers[id(node.launch)] in options.cuts}
 
         def windows_of(nodes: Sequence[LaunchNode]) -> GroupLegality:
             limits = self.budget, options.max_group, options.max_group_bytes
-            return GroupLegality(nodes, self.proofs, uses, *limits, options.halo, separated)
+            return GroupLegality(nodes, self.proofs, uses, *limits, options.halo, separate_ids)
 
         def stretches_of(nodes: Sequence[LaunchNode]) -> tuple[GroupLegality, list[int], list[Stretch]]:
             windows = windows_of(nodes)
@@ -193,23 +193,25 @@ class _Fuser:
             return windows, cuts, stretches
 
         def count(nodes: Sequence[LaunchNode]) -> int | None:
-            """The launches that are left of an order; None if one keeps its place in it that is not in theirs."""
+            """Number of launches after fusion in this order; None if the groups do not keep the launches in order."""
             stretches = stretches_of(nodes)[2]
             numbers = [[self.numbers[id(node.launch)] for node in stretch.nodes] for stretch in stretches]
             is_kept = numbers == sorted(numbers) and all(each == sorted(each) for each in numbers)
             return len(stretches) if is_kept else None
 
         def stays(node: LaunchNode) -> bool:
-            return id(node.launch) in separated or veto_of(node.launch) is not None
+            return id(node.launch) in separate_ids or veto_of(node.launch) is not None
 
-        run, missed = self.order.better(run, stays, count)
-        for moved, leader, refusal in missed:
-            message = f"they would be one launch if it came before what is between, but {refusal.message}"
+        run, missed_moves = self.order.better(run, stays, count)
+        for follower, leader, refusal in missed_moves:
+            message = (
+                f"they would be one launch if it came before the launches between, but {refusal.message}"
+            )
             refuse(
                 self.ctx,
                 pipeline,
                 leader.launch,
-                moved.launch,
+                follower.launch,
                 replace(refusal, message=message, reason="order"),
             )
         windows, cuts, stretches = stretches_of(run)
@@ -221,14 +223,7 @@ class _Fuser:
             cuts,
             loc=run[0].launch.loc,
         )
-        groups: list[FusionGroup] = []
-        for stretch in stretches:
-            nodes = stretch.nodes
-            group = self.draft(pipeline, stretch) if len(nodes) > 1 else None
-            if isinstance(group, Refusal):
-                refuse(self.ctx, pipeline, nodes[0].launch, nodes[-1].launch, group)
-            elif group is not None:
-                groups.append(group)
+        groups = self.drafts_of(pipeline, stretches)
         for before, stretch in pairwise(stretches):
             if stretch.refusal is not None:
                 first, second = before.nodes[-1].launch, stretch.nodes[0].launch
@@ -238,20 +233,32 @@ class _Fuser:
                 remark_cut(self.ctx, pipeline, windows, start, run.index(stretch.nodes[0]))
         return groups
 
+    def drafts_of(self, pipeline: Pipeline, stretches: Sequence[Stretch]) -> list[FusionGroup]:
+        """The groups of the stretches with several launches, without those that fail, after a remark."""
+        groups: list[FusionGroup] = []
+        for stretch in stretches:
+            nodes = stretch.nodes
+            group = self.draft(pipeline, stretch) if len(nodes) > 1 else None
+            if isinstance(group, Refusal):
+                refuse(self.ctx, pipeline, nodes[0].launch, nodes[-1].launch, group)
+            elif group is not None:
+                groups.append(group)
+        return groups
+
     def plan(self, uses: BufferStages, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
         """The indices in the run at which groups begin."""
         if self.options.strategy == "greedy":
             starts = [0]
-            for at in range(1, len(run)):
-                if not windows.may_join(starts[-1], at):
-                    starts.append(at)
+            for index in range(1, len(run)):
+                if not windows.may_join(starts[-1], index):
+                    starts.append(index)
             return starts
         escaping = uses.escaping([node.launch for node in run])
         stages = [
             PipelineStage(
-                at, tuple(sorted(node.reads)), tuple(sorted(node.writes)), node.member.workgroup_bytes
+                index, tuple(sorted(node.reads)), tuple(sorted(node.writes)), node.member.workgroup_bytes
             )
-            for at, node in enumerate(run)
+            for index, node in enumerate(run)
         ]
         sizes = {name: buffer.size_bytes or 0 for name, buffer in uses.pipeline.buffers.items()}
         plan = plan_pipeline_fusion(
@@ -272,16 +279,16 @@ class _Fuser:
             program = join("draft", plan)
             problem = verify_program(self.module, program)
             self.drafts[plan] = (problem, {} if problem else _prove_handoffs(program))
-        problem, handoffs = self.drafts[plan]
+        problem, verdicts = self.drafts[plan]
         if demanded := {tile.buffer for tile in tiles} & self.demanded:
             (name, *_) = sorted(demanded)
             return Refusal("demanded", f"a launch demands a length of @{name} that may be another")
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
-        passed_on = _passed_on(nodes)
-        for canonical_name, verdict in handoffs.items():
+        handoff_buffers = _handoff_buffers(nodes)
+        for canonical_name, verdict in verdicts.items():
             name = fill_placeholders(canonical_name, names)
-            if name in passed_on:
+            if name in handoff_buffers:
                 group.handoffs[name] = (
                     with_buffer_names(verdict, names) if isinstance(verdict, Refusal) else verdict
                 )
@@ -309,46 +316,46 @@ class _Fuser:
     ) -> JoinPlan:
         """Plan of the group's program.  `names`: names of its buffers there."""
 
-        def named(buffers: Sequence[str]) -> tuple[str, ...]:
+        def renamed(buffers: Sequence[str]) -> tuple[str, ...]:
             return tuple(names[buffer] for buffer in buffers)
 
         if pipeline not in self.lengths:
             self.lengths[pipeline] = length_numbers(pipeline)
-        # that of a buffer which goes, or may in a later pass, or of which a tile is left, stands for no other
-        passing = {*group.internal, *group.private, *(tile.buffer for tile in group.tiles)}
-        staying = {name: shown for name, shown in names.items() if name not in passing}
+        # the length of a buffer that this or a later pass may remove, or shrink to a tile, replaces no other length
+        removable = {*group.internal, *group.private, *(tile.buffer for tile in group.tiles)}
+        permanent = {name: shown for name, shown in names.items() if name not in removable}
         return JoinPlan(
-            tuple(replace(member, buffers=named(member.buffers)) for member in group.members),
+            tuple(replace(member, buffers=renamed(member.buffers)) for member in group.members),
             tuple(sorted(renamed_lengths(lengths, names).items())),
             static_grid(group.nodes[0].grid),
             group.barriers,
-            named(group.internal),
-            named(group.local),
-            named(group.private),
+            renamed(group.internal),
+            renamed(group.local),
+            renamed(group.private),
             tuple(replace(tile, buffer=names[tile.buffer]) for tile in group.tiles),
-            equal=tuple(equal_lengths(self.lengths[pipeline], {**staying, **names}).items()),
+            equal=tuple(equal_lengths(self.lengths[pipeline], {**permanent, **names}).items()),
         )
 
     # --- fusing -----------------------------------------------------------------------------
 
-    def sound(
+    def checked_programs(
         self, pipeline: Pipeline, uses: BufferStages, groups: list[FusionGroup]
-    ) -> dict[FusionGroup, _Joined]:
-        """The programs of the groups, without those whose check fails, which leave `groups`."""
+    ) -> dict[FusionGroup, _JoinedProgram]:
+        """Join each group; groups whose program fails its check are removed from `groups`, after a remark."""
         if not groups:
             return {}
-        # for the checks they are computed afresh
+        # not from the caches of the proofs: a check must not share their mistakes
         sizes, numbers = lengths_by_size(pipeline), numbers_by_length(length_numbers(pipeline))
         while True:
             # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
             _choose_internal(uses, groups, self.demanded)
             joined = {group: self.join(pipeline, uses, group) for group in groups}
-            seen = _seen_elsewhere(pipeline, groups)
-            for group, made in joined.items():
+            visibility_refusals = _visibility_refusals(pipeline, groups)
+            for group, program in joined.items():
                 refusal = (
-                    seen.get(group)
-                    or self.disorder(group, groups)
-                    or self.check(uses, group, made, sizes, numbers)
+                    visibility_refusals.get(group)
+                    or self.order_refusal(group, groups)
+                    or self.check(uses, group, program, sizes, numbers)
                 )
                 if refusal is not None:
                     programs = [node.launch.program for node in group.nodes]
@@ -357,37 +364,45 @@ class _Fuser:
             if len(groups) == len(joined):
                 return joined
 
-    def passed(
+    def reordered_pairs(
         self, group: FusionGroup, groups: Sequence[FusionGroup]
     ) -> Iterator[tuple[LaunchNode, LaunchNode]]:
-        """Each launch of a group with each that it now runs before, but that stood before it."""
+        """Pairs of a launch of the group and an earlier launch that it now runs before."""
         (run,) = (run for run in self.runs if any(node.launch is group.nodes[0].launch for node in run))
-        place = self.numbers
-        leaders = {id(node.launch): place[id(each.nodes[0].launch)] for each in groups for node in each.nodes}
-        mine = {id(node.launch) for node in group.nodes}
-        first = place[id(group.nodes[0].launch)]
+        positions = self.numbers
+        leaders = {
+            id(node.launch): positions[id(each.nodes[0].launch)] for each in groups for node in each.nodes
+        }
+        member_ids = {id(node.launch) for node in group.nodes}
+        first = positions[id(group.nodes[0].launch)]
         for node in group.nodes:
-            for other in run:
-                stood = place[id(other.launch)]
-                runs_later = leaders.get(id(other.launch), stood) > first
-                if first < stood < place[id(node.launch)] and id(other.launch) not in mine and runs_later:
-                    yield node, other
+            for candidate in run:
+                position = positions[id(candidate.launch)]
+                runs_later = leaders.get(id(candidate.launch), position) > first
+                if (
+                    first < position < positions[id(node.launch)]
+                    and id(candidate.launch) not in member_ids
+                    and runs_later
+                ):
+                    yield node, candidate
 
-    def disorder(self, group: FusionGroup, groups: Sequence[FusionGroup]) -> Refusal | None:
-        """Why a group may not run before launches that stood before some of it: of others may be left out by now."""
-        return next((r for pair in self.passed(group, groups) if (r := self.order.refusal(*pair))), None)
+    def order_refusal(self, group: FusionGroup, groups: Sequence[FusionGroup]) -> Refusal | None:
+        """Why a group may not run before launches that preceded some of it; asked again as other groups are dropped."""
+        return next(
+            (r for pair in self.reordered_pairs(group, groups) if (r := self.order.refusal(*pair))), None
+        )
 
     def check(
         self,
         uses: BufferStages,
         group: FusionGroup,
-        made: _Joined,
+        joined: _JoinedProgram,
         sizes: Mapping[str, Extent | None],
         numbers: Mapping[str, int],
     ) -> Refusal | None:
-        """Return the first mistake in the program of a group, beside its launches as they are bound and regridded again.
+        """Return the first mistake in the program of a group, compared with its launches, bound and regridded again.
 
-        `sizes`: the lengths of the pipeline's buffers, see `lengths_by_size`; `numbers`: equal for lengths that are.
+        `sizes`: the lengths of the pipeline's buffers, see `lengths_by_size`; `numbers`: equal numbers for equal lengths.
         """
         parts: list[Part] = []
         for node in group.nodes:
@@ -405,22 +420,22 @@ class _Fuser:
             parts.append(Part(replace(form.member, program=program), (form.extent, 1, 1), regrid.factor))
         is_regridded = any(node.regrid is not None for node in group.nodes)
         grid = group.nodes[0].grid if is_regridded else parts[0].grid
-        names = dict(zip(made.names, group.buffers, strict=True))
+        names = dict(zip(joined.names, group.buffers, strict=True))
         formal_of = {name: mine for mine, name in names.items()}
         local, halos = (
             [formal_of[name] for name in each] for each in (group.local, (t.buffer for t in group.tiles))
         )
-        result = JoinedResult(made.program, made.owners, parts, grid, names, numbers, local, halos)
+        result = JoinedResult(joined.program, joined.owners, parts, grid, names, numbers, local, halos)
         return check_joined(result)
 
-    def join(self, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> _Joined:
+    def join(self, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> _JoinedProgram:
         """The program of a group, which equal groups share."""
         names = group.buffers
         shared = self.join_plan(pipeline, uses.lengths, group, _placeholders(names))
         if shared not in self.joined:
             owners: dict[Op, int] = {}
             plan = self.join_plan(pipeline, uses.lengths, group, dict(zip(names, names, strict=True)))
-            self.joined[shared] = _Joined(join("joined", plan, owners), owners, names)
+            self.joined[shared] = _JoinedProgram(join("joined", plan, owners), owners, names)
         return self.joined[shared]
 
     def fuse(
@@ -429,38 +444,38 @@ class _Fuser:
         uses: BufferStages,
         group: FusionGroup,
         groups: Sequence[FusionGroup],
-        joined: _Joined,
+        joined: _JoinedProgram,
     ) -> None:
-        """Make the first launch of the group one of its program."""
+        """Let the first launch of the group launch the joined program."""
         program, names = joined.program, group.buffers
         if self.module.programs.get(program.name) is not program:
             program.name = joined_name(group.members, self.module.programs)
             self.module.add_before_pipelines(program)
-        at = [self.numbers[id(node.launch)] for node in group.nodes]
-        shown = dict(zip(names, joined.names, strict=True))
-        sound = {pair: self.order.sound_one(*pair) for pair in self.passed(group, groups)}
+        launch_numbers = [self.numbers[id(node.launch)] for node in group.nodes]
+        formal_names = dict(zip(names, joined.names, strict=True))
+        free_moves = {pair: self.order.sound_one(*pair) for pair in self.reordered_pairs(group, groups)}
         order = [
             tuple(self.numbers[id(each.launch)] for each in (node, other, free))
-            for (node, other), free in sound.items()
+            for (node, other), free in free_moves.items()
             if free is not None
         ]
-        remark_joined(self.ctx, pipeline, group, program, at, shown, order)
+        remark_joined(self.ctx, pipeline, group, program, launch_numbers, formal_names, order)
         remark_kept(self.ctx, pipeline, uses, group)
-        dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
+        dropped_buffers = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch
         # the first launch's notes are about the launch before the group, so a veto stays valid
         veto = veto_of(first)
         first.members = tuple(replace(node.launch) for node in group.nodes)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
-        first.buffers = tuple(name for name in names if name not in dropped)
+        first.buffers = tuple(name for name in names if name not in dropped_buffers)
         first.params = {name: name for name in program.params}
         if any(node.regrid is not None for node in group.nodes):
             first.grid = group.nodes[0].grid
-        self.saved += len(group.nodes) - 1
-        self.internal += len(dropped)
+        self.launches_saved += len(group.nodes) - 1
+        self.buffers_removed += len(dropped_buffers)
 
 
-class _Joined(NamedTuple):
+class _JoinedProgram(NamedTuple):
     """The program of a group, the members that its ops come from, and the buffers that it was made for."""
 
     program: Program
@@ -478,21 +493,21 @@ def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:
     return prove_local(Footprints(program), names) if names else {}
 
 
-def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
+def _handoff_buffers(nodes: Sequence[LaunchNode]) -> set[str]:
     """The buffers that one launch writes and a later one reads."""
-    written: set[str] = set()
-    result: set[str] = set()
+    writes: set[str] = set()
+    handoffs: set[str] = set()
     for node in nodes:
-        result |= written & node.reads
-        written |= node.writes
-    return result
+        handoffs |= writes & node.reads
+        writes |= node.writes
+    return handoffs
 
 
 def _choose_internal(uses: BufferStages, groups: Sequence[FusionGroup], demanded: Container[str]) -> None:
-    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself, but for those of
-    which a launch demands an extent that is not declared.
+    """Set the buffers that become internal to groups: local hand-offs that nothing but groups use, each within itself.
 
-    Private are those of an open size: a buffer of a program alone has a static count.
+    Excluded are buffers of `demanded`, whose extent a launch demands.  Hand-offs of open size become private instead:
+    a buffer that only a program declares needs a static count.
     """
     local: dict[int, set[str]] = {}
     for group in groups:
@@ -516,10 +531,10 @@ def _choose_internal(uses: BufferStages, groups: Sequence[FusionGroup], demanded
         ]
 
 
-def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[FusionGroup, Refusal]:
-    """The groups that took a buffer for their own which others see: the host, or a stage that has none of its own."""
+def _visibility_refusals(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[FusionGroup, Refusal]:
+    """Refusals of groups that took a buffer for their own although the host or a stage outside the groups uses it."""
     uses = BufferStages(pipeline)
-    seen: dict[FusionGroup, Refusal] = {}
+    refusals: dict[FusionGroup, Refusal] = {}
     sharing: dict[str, set[int]] = {}
     for group in groups:
         launches = {id(node.launch) for node in group.nodes}
@@ -527,31 +542,33 @@ def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[F
         sharing |= dict.fromkeys((*group.private, *(tile.buffer for tile in group.tiles)), launches)
     for group in groups:
         for name in (*group.internal, *group.private, *(tile.buffer for tile in group.tiles)):
-            is_seen = uses.visibility(name) is not None
-            if is_seen or any(id(stage) not in sharing[name] for stage in uses.stages[name]):
-                seen[group] = Refusal("seen", f"others see @{name}, which it takes for its own", name)
-    return seen
+            is_visible = uses.visibility(name) is not None
+            if is_visible or any(id(stage) not in sharing[name] for stage in uses.stages[name]):
+                refusals[group] = Refusal("seen", f"others see @{name}, which it takes for its own", name)
+    return refusals
 
 
 def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
     """Remove the launches and buffers that groups absorbed; lengths of such buffers in grids become numbers."""
-    absorbed = {id(node.launch) for group in groups for node in group.nodes[1:]}
-    dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
-    lengths = {key: length for key, length in pipeline.static_lengths.items() if key.split(",")[0] in dropped}
-    for name in dropped:
+    absorbed_ids = {id(node.launch) for group in groups for node in group.nodes[1:]}
+    dropped_buffers = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
+    lengths = {
+        key: length for key, length in pipeline.static_lengths.items() if key.split(",")[0] in dropped_buffers
+    }
+    for name in dropped_buffers:
         pipeline.remove_buffer(name)
     pipeline.fold_sizes(lengths)
 
     def remaining(stages: list[Stage]) -> list[Stage]:
-        rest = [stage for stage in stages if id(stage) not in absorbed]
-        for stage in rest:
+        kept_stages = [stage for stage in stages if id(stage) not in absorbed_ids]
+        for stage in kept_stages:
             if isinstance(stage, Repeat):
                 stage.stages = remaining(stage.stages)
             elif isinstance(stage, Launch) and any(
-                name in dropped for extent in stage.grid for name in lengths_of(extent)
+                name in dropped_buffers for extent in stage.grid for name in lengths_of(extent)
             ):
                 x, y, z = (fold(extent, lengths) for extent in stage.grid)
                 stage.grid = (x, y, z)
-        return rest
+        return kept_stages
 
     pipeline.stages = remaining(pipeline.stages)

@@ -7,7 +7,7 @@
 `legalize{target=cuda}` stands for those of a target.  Every target runs them by itself, and `vyre-opt` too with
 `--emit=llvm`, `ptx` or `asm`, where `--print-ir-after=row_major` shows what came out.  What they leave is for the target
 alone, so that no other passes run after them: most leave a lowered program, which is verified and printed, but not read
-again: its text begins with `lowered`.  What each of them does not take is in lowering/common/legalization.py.
+again: its text begins with `lowered`.  lowering/common/legalization.py has the refusals of each pass.
 """
 
 from __future__ import annotations

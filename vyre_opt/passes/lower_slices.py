@@ -1,4 +1,4 @@
-"""Slices become what the invocations of a workgroup do (slices/lowering)."""
+"""Slices become ops of a workgroup's invocations (slices/lowering)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ BEST = "best"
 
 @dataclass(frozen=True)
 class LowerSlicesOptions:
-    """`lanes`: invocations of a workgroup, a power of two; `neighbours`: elements side by side that each has at a time, 1 or 4;
-    `workgroups`: that share a row, 1 to 16; `stages`: of factors copied ahead, 1 to 8; 0 for what is best.  `units`: who multiplies blocks
-    on matrix units, none, subgroups or warpgroups, or what is best."""
+    """Options of the schedule; 0 chooses the best value.
+
+    `lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of an invocation, 1 or 4.
+    `workgroups`: workgroups that share a row, 1 to 16.  `stages`: tiles of factors that copies run ahead, 1 to 8.
+    `units`: what multiplies blocks on matrix units: none, subgroups, warpgroups or best.
+    """
 
     lanes: int = 0
     neighbours: int = 0
@@ -30,13 +33,14 @@ class LowerSlicesOptions:
     stages: int = 0
 
     def __post_init__(self) -> None:
-        self.chosen(SliceSchedule())
+        self.schedule(SliceSchedule())  # raises ValueError for a wrong value
 
     def machine(self, machine: SliceMachine) -> SliceMachine:
         """Machine for which the best schedule is chosen."""
         return machine if self.units == BEST else replace(machine, units=self.units)
 
-    def chosen(self, best: SliceSchedule) -> SliceSchedule:
+    def schedule(self, best: SliceSchedule) -> SliceSchedule:
+        """`best` with the values of the options that are set."""
         return SliceSchedule(
             self.lanes or best.lanes,
             self.neighbours or best.neighbours,
@@ -47,8 +51,8 @@ class LowerSlicesOptions:
 
 
 def _invocations(layout: AnyLayout) -> list[int]:
-    """A layout in a certificate: rows, columns, rows and columns of lanes, neighbours, and whether lanes are paired; nothing of one
-    by subgroups."""
+    """A layout in a certificate: rows, columns, rows and columns of lanes, neighbours, and whether lanes are paired; empty
+    for a layout by subgroups."""
     if not isinstance(layout, Layout) or layout.bands > 1:
         return []
     return [*astuple(layout)[:5], layout.is_paired]
@@ -68,23 +72,24 @@ class LowerSlices(Pass):
             if not has_slices(program):
                 continue
             machine = self.options.machine(slice_machine(ctx.target))
-            schedule = self.options.chosen(slice_schedule(program, machine))
+            schedule = self.options.schedule(slice_schedule(program, machine))
             on_units = any(is_for_units(op, schedule) for op in program.walk())
             numbers = {op: number for number, op in enumerate(program.walk())}
-            schedule, carried = lower_in_place(
+            schedule, layouts = lower_in_place(
                 program, schedule, 0 if self.options.stages else machine.memory
             )
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
-            shared = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
+            sharing = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
             if on_units:
                 stages = f", through {schedule.stages} stages in loops" if schedule.stages > 1 else ""
-                shared += f", whose {schedule.units} multiply blocks on matrix units{stages}"
-            message = f"a workgroup has {schedule.lanes} invocations for its slices{shared}"
+                sharing += f", whose {schedule.units} multiply blocks on matrix units{stages}"
+            message = f"a workgroup has {schedule.lanes} invocations for its slices{sharing}"
             certificate = {
                 "claim": "lower_slices",
                 "program": program.name,
                 "carried": [
-                    [numbers[loop], [_invocations(each) for each in held]] for loop, held in carried.items()
+                    [numbers[loop], [_invocations(layout) for layout in carried]]
+                    for loop, carried in layouts.items()
                 ],
             }
             ctx.remark("applied", message, program.loc, **certificate)

@@ -55,7 +55,7 @@ class PassFailure(Exception):
 
 
 class Observer(Protocol):
-    """Called around every pass.  `remarks`: those of the pass."""
+    """Callbacks before and after every pass.  `remarks`: the remarks of that pass alone."""
 
     def before(self, running: Pass, module: Module) -> None: ...
     def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None: ...
@@ -63,8 +63,8 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Result:
-    """The outcome of a run; true if anything changed.  `seconds`: wall time by pass, in order.  `runs`, `changes`: how often
-    each pass ran, and changed something, by name; one that nothing had changed for since it last ran is left out."""
+    """The outcome of a run; true if anything changed.  `seconds`: wall time by pass, in order.  `runs`, `changes`: how
+    often each pass ran, and how often it changed something, by name; a skipped idle run does not count."""
 
     changed: bool
     remarks: list[Remark]
@@ -81,10 +81,10 @@ class PassManager:
     """A pipeline: `PassManager("cse,dce")`, `PassManager(["cse", make_pass("unroll", {"factor": "4"})])`.
 
     `verify_each` verifies the module after each pass, and checks that the pass reported
-    rightly whether it changed anything.  `target` (`sm_90`, say) sets the limits that
-    passes work with; without one, they are those that every target has.  `bisect` counts the executions
-    of passes and leaves out those beyond its limit, and `debug` takes what passes say of their work, through all runs.
-    `normalizes`: whether passes find a module in normal form, which a target does not ask for.
+    correctly whether it changed anything.  `target` (`sm_90`, say) sets the limits that passes work with; without a
+    target, passes use limits that every target meets.  `bisect` numbers the executions of passes and skips those
+    beyond its limit; `debug` takes the debug output of all runs.
+    `normalizes`: whether modules are put into normal form for the passes; a target's lowering needs none.
     Raises PassError for a wrong pipeline.
     """
 
@@ -105,8 +105,8 @@ class PassManager:
         for item in items:
             if not isinstance(item, (str, Pass)):
                 raise PassError(f"passes are a text, or a list of texts and passes, and not {item!r}")
-        parsed = [parse_pipeline(item) if isinstance(item, str) else item.parts() for item in items]
-        requested = [pass_ for group in parsed for pass_ in group]
+        lists = [parse_pipeline(item) if isinstance(item, str) else item.parts() for item in items]
+        requested = [pass_ for group in lists for pass_ in group]
         self.passes = schedule_passes(requested)
         self._requested = {pass_.name for pass_ in requested}
         self.verify_each = verify_each
@@ -119,7 +119,7 @@ class PassManager:
     def run(self, module: Module) -> Result:
         """Run every pass on `module`, in place.
 
-        Raises PassFailure for a bug of a pass, and DiagnosticError for what a pass cannot take.
+        Raises PassFailure for a bug of a pass, and DiagnosticError for a module that a pass does not accept.
         """
         ctx = PassContext(target=self.target)
         seconds: list[tuple[str, float]] = []
@@ -128,10 +128,10 @@ class PassManager:
         idle: list[Pass] = []
         """Passes that have changed nothing since the last change."""
         stale: dict[str, Pass] = {}
-        """Requested passes whose results no longer hold, each with the pass that changed what they were about."""
+        """Requested passes whose results no longer hold, each with the pass that invalidated them."""
         runs, changes = Counter[str](), Counter[str]()
         if self.normalizes:
-            _of_input(module, normalize)
+            _on_input(module, normalize)
         for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
@@ -139,14 +139,14 @@ class PassManager:
             for observer in self.observers:
                 observer.before(running, module)
             if self.verify_each:
-                _of_input(module, state.refresh)
-            earlier, started = len(ctx.remarks), time.perf_counter()
+                _on_input(module, state.refresh)
+            first_remark, start = len(ctx.remarks), time.perf_counter()
             changed = False
             if not _is_idle(running, idle) and self._may_run(running, ctx):
                 with span("pass", running.name):
                     changed = running.run(module, ctx)
                 runs[running.name] += 1
-            seconds.append((running.name, time.perf_counter() - started))
+            seconds.append((running.name, time.perf_counter() - start))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
             if self.verify_each:
@@ -154,19 +154,19 @@ class PassManager:
             stale.pop(running.name, None)
             if changed:
                 changes[running.name] += 1
-                void = {name.replace("-", "_") for name in running.invalidates}
-                served = void & set(running.requires)  # this pass was what they were for
-                stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
+                # a requirement of this pass has served its purpose: no remark that it is stale
+                void = {name.replace("-", "_") for name in running.invalidates} - set(running.requires)
+                stale.update(dict.fromkeys(void & runs.keys() & self._requested, running))
                 if self.normalizes and not running.is_legalization and normalize(module):
                     state = ModuleState(state.is_verified)
-                    ctx.analyses.drop()  # they may know constants that are no more
+                    ctx.analyses.drop()  # they may name constants that `normalize` removed
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
                 idle.clear()
             else:
                 idle.append(running)
             for observer in self.observers:
-                observer.after(running, module, changed, ctx.remarks[earlier:])
+                observer.after(running, module, changed, ctx.remarks[first_remark:])
         for name in sorted(stale):
             _remark_stale(ctx, name, stale[name].name)
         return Result(changed_any, ctx.remarks, ctx.statistics, seconds, dict(runs), dict(changes))
@@ -177,7 +177,7 @@ class PassManager:
         ctx.debug_sink = self.debug.write if self.debug and self.debug.includes(running.name) else None
 
     def _may_run(self, running: Pass, ctx: PassContext) -> bool:
-        """Whether to run a pass; one that works `per_item` is asked about at each item."""
+        """Whether to run a pass at all; for a `per_item` pass, `ctx.items` decides at each item instead."""
         if running.per_item:
             return True
         ctx.debug("on module")
@@ -186,8 +186,8 @@ class PassManager:
         return self.bisect.may_run(running.name, "module")
 
     def _with_expansions(self, module: Module) -> Iterator[Pass]:
-        """The passes in order, each that needs it after `expand_ops` if the module has ops of other packages by then, and after
-        `lower_slices` if it has slices."""
+        """The passes in order.  `expand_ops` precedes a pass that needs core ops if the module then has ops of other
+        packages, and `lower_slices` if it has slices."""
         for running in self.passes:
             if running.needs_core_ops and has_plugin_ops(module):
                 yield make_pass("expand_ops")
@@ -197,14 +197,17 @@ class PassManager:
 
 
 def _is_idle(running: Pass, idle: Sequence[Pass]) -> bool:
-    """Whether a pass has nothing to do: as it ran before, it changed nothing, and nothing has changed since."""
+    """Whether a pass has nothing to do: an equal one ran and changed nothing, and nothing has changed since.
+
+    Only for built-in passes: a pass of another package may depend on more than the module and its options.
+    """
     return running.name in BUILTIN and any(
         type(other) is type(running) and other.options == running.options for other in idle
     )
 
 
 def _check_types(running: Pass, module: Module) -> None:
-    """Raises DiagnosticError for a type parameter: what holds of the type that it stands for may not hold of the next."""
+    """Raises DiagnosticError for a type parameter: a fact about one type may be wrong for the next."""
     errors = [
         Diagnostic(
             "error",
@@ -220,15 +223,15 @@ def _check_types(running: Pass, module: Module) -> None:
 
 
 def _check(running: Pass, module: Module, changed: bool, state: ModuleState) -> None:
-    """Raises PassFailure for a bug of a pass.  `state`: that of the module before it."""
+    """Raises PassFailure for a bug of a pass.  `state`: the module before the pass."""
     is_same = state.is_same(module)
     if not is_same:
         if errors := _errors(module, state.intact(module)):
             raise PassFailure(running.name, "left a module that does not verify", errors)
         state.is_verified = True
     if changed == (is_same or state.is_equal(module)):
-        claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
-        raise PassFailure(running.name, f"reported {claimed}, but {actual}")
+        reported, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
+        raise PassFailure(running.name, f"reported {reported}, but {actual}")
 
 
 def _remark_stale(ctx: PassContext, name: str, by: str) -> None:
@@ -237,8 +240,8 @@ def _remark_stale(ctx: PassContext, name: str, by: str) -> None:
     ctx.remark("note", message, reason="stale", invalidated_by=by)
 
 
-def _of_input(module: Module, function: Callable[[Module], T]) -> T:
-    """`function(module)`.  Raises DiagnosticError if it fails on a module that is wrong."""
+def _on_input(module: Module, function: Callable[[Module], T]) -> T:
+    """Return `function(module)`.  Raises DiagnosticError if it fails because the module does not verify."""
     try:
         return function(module)
     except Exception:
@@ -249,18 +252,17 @@ def _of_input(module: Module, function: Callable[[Module], T]) -> T:
 
 
 def _errors(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
-    """Errors of a module.  The verifier relies on its structure.  `intact`: items that verified and have not changed."""
-    wrong = check_structure(module, intact)
-    return wrong or errors_of(module, intact=intact)
+    """Errors of a module.  `intact`: items that verified and have not changed."""
+    # the verifier relies on the structure, so it does not run if that is broken
+    return check_structure(module, intact) or errors_of(module, intact=intact)
 
 
 def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
     """`requested` in order, each after the passes it requires, which are added where they are missing.
 
-    A requirement that a pass in between invalidated is run again, and so is one that ran with other options than its
-    defaults: what a pass finds is as in a run by itself.  Requirements of one pass that do not depend on each other run by
-    name.  Raises PassError for an unknown name among what a pass declares, a cycle, naming its members, or a pass behind
-    legalization.
+    A requirement runs again if a pass in between invalidated it, or if it ran with options other than its defaults: so
+    each pass sees the same module as in a run by itself.  Independent requirements of one pass run in order of name.
+    Raises PassError for an unknown name in a declaration, a cycle, naming its members, or a pass after legalization.
     """
     order: list[Pass] = []
     valid: dict[str, Pass] = {}
@@ -271,8 +273,8 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
             raise PassError(f"passes require each other: {' -> '.join(cycle)}")
         check_declarations(type(pass_))
         for name in sorted(pass_.requires):
-            met = valid.get(name.replace("-", "_"))
-            if met is None or met.options != met.Options():
+            provider = valid.get(name.replace("-", "_"))
+            if provider is None or provider.options != provider.Options():
                 try:
                     find_pass(name)
                 except PassError as unknown:

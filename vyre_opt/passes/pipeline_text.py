@@ -1,4 +1,4 @@
-"""Pipelines as text: `cse,unroll{factor=4 full=true},dce`, and the one that `default` stands for."""
+"""Pipelines as text: `cse,unroll{factor=4 full=true},dce`, and the pipeline named `default`."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def parse_pipeline(text: str) -> list[Pass]:
 
     while tokens[at][0]:
         name, _ = tokens[at]
-        nested = re.fullmatch(r"\s*(?:[\w.]+\()+([^()]*)\)+\s*", text)
-        if nested and "." in name:
-            raise fail(f"passes stand in no {name}(...): write {nested[1]}")
+        call_form = re.fullmatch(r"\s*(?:[\w.]+\()+([^()]*)\)+\s*", text)
+        if call_form and "." in name:
+            raise fail(f"passes stand in no {name}(...): write {call_form[1]}")
         if not (name[0].isalpha() or name[0] == "_"):
             raise fail("expected the name of a pass")
         at += 1
@@ -118,12 +118,12 @@ def parse_pipeline(text: str) -> list[Pass]:
             if not tokens[at][0]:
                 raise fail("expected a pass after the comma")
         elif tokens[at][0]:
-            raise fail(f"expected a comma between passes{_meant(text, tokens[at])}")
+            raise fail(f"expected a comma between passes{_separator_hint(text, tokens[at])}")
     return passes
 
 
-def _meant(text: str, token: tuple[str, int]) -> str:
-    """The remedy for what stands between passes in the place of a comma, or of the braces of options."""
+def _separator_hint(text: str, token: tuple[str, int]) -> str:
+    """Advice for a wrong separator between passes, or for options in brackets that are no braces."""
     word, start = token
     inner = re.match(r"[<(\[]\s*([\w-]+\s*=[^>)\]]*)[>)\]]", text[start:])
     if inner:

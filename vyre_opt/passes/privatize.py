@@ -1,8 +1,8 @@
-"""Atomics of a launch go to memory of each workgroup, which adds what it has counted once (scheduling/privatization).
+"""Atomics of a launch go to workgroup memory; each workgroup adds its counts to storage once (scheduling/privatization).
 
-Where the grid is numbers, and the target is a GPU, a launch gets as many workgroups as run at a time, if each then adds
-to the buffers that all share fewer times than before.  Any other is chosen for when a call has its lengths and knows
-its processors; `workgroups=264` does not wait for that.
+For a GPU and a grid of numbers, a launch gets as many workgroups as run at a time, if that lowers the number of atomics on
+shared buffers.  For other launches the choice waits for a call with its lengths and processors; `workgroups=264` does not
+wait.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class PrivatizeOptions:
-    """`workgroups`: how many there are then; 0 for as many as run on a GPU at a time, where that pays.
-    `multiprocessors`: of the GPU.
+    """`workgroups`: workgroups of the new launch; 0 for as many as run on a GPU at a time, where that pays.
+    `multiprocessors`: multiprocessors of the GPU.
     """
 
     workgroups: int = 0
@@ -46,18 +46,18 @@ class Privatize(Pass):
             return False
         forms, on_gpu = LaunchForms(), ctx.target != "cpu"
         changes = rewrite_launches(
-            module, ctx, "counts in storage", lambda each: self.choose(each, forms, on_gpu)
+            module, ctx, "counts in storage", lambda launch: self.choose(launch, forms, on_gpu)
         )
         ctx.count("launches that count by workgroups", changes)
         return changes > 0
 
-    def choose(self, each: TextLaunch, forms: LaunchForms, on_gpu: bool) -> NewForm | Refusal | None:
-        if not any("atomic" in op.definition.effects for op in each.program.walk()):
+    def choose(self, text: TextLaunch, forms: LaunchForms, on_gpu: bool) -> NewForm | Refusal | None:
+        if not any("atomic" in op.definition.effects for op in text.program.walk()):
             return None
-        site, grid = each.site(self.options.multiprocessors, on_gpu), each.grid
+        site, grid = text.site(self.options.multiprocessors, on_gpu), text.grid
         counting: Counting | Refusal | None
         if self.options.workgroups:
-            counting = forms.by_turns(site, each.extents, self.options.workgroups)
+            counting = forms.by_turns(site, text.extents, self.options.workgroups)
         else:
             counting = grid if isinstance(grid, Refusal) else forms.counting(site, grid)
         if not isinstance(counting, Counting):

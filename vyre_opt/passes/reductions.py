@@ -6,16 +6,16 @@
     %i = subgroup_shuffle<xor> %h, 1
     %j = add %h, %i
 
-What is recognised, and by which proof, is in analysis/reduction_patterns.py: a value becomes a reduction only if it has its
-bits in every lane, so sums of floats have to be in the order that the language fixes.  What the shuffles, stores and
-barriers leave unused is removed by `dce` and `barrier_elim`.
+The patterns and their proofs are in analysis/reduction_patterns.py: a value becomes a reduction only if both have the same
+bits in every lane, so sums of floats must be in the order that the language fixes.  `dce` and `barrier_elim` remove the
+unused shuffles, stores and barriers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.reduction_patterns import Match, Refused, find_reductions
+from ..analysis.reduction_patterns import Match, MatchFailure, find_reductions
 from ..ir.ops import OPS
 from ..ir.program import Module, Op, Program, Value
 from ..ir.rewrite import constant
@@ -35,53 +35,53 @@ class Reductions(Pass):
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = False
         for program in ctx.programs(module):
-            if not _may_have_any(program):
+            if not _may_have_reductions(program):
                 continue
             debug = ctx.debug if ctx.is_debugging else None
-            found = find_reductions(program, ctx.analyses.get(Uniformity, program), debug)
-            for each in found:
-                _report(each, ctx)
-            matches = [each for each in found if isinstance(each, Match)]
+            candidates = find_reductions(program, ctx.analyses.get(Uniformity, program), debug)
+            for candidate in candidates:
+                _report(candidate, ctx)
+            matches = [candidate for candidate in candidates if isinstance(candidate, Match)]
             if matches:
                 _Replacement(program, matches).walk_block(program.body)
-                _drop_loops(program, {each.op for each in matches if each.op.name == "while"})
+                _drop_loops(program, {candidate.op for candidate in matches if candidate.op.name == "while"})
                 changed = True
         return changed
 
 
-def _may_have_any(program: Program) -> bool:
-    """Whether lanes exchange values other than by the ops of a workgroup."""
+def _may_have_reductions(program: Program) -> bool:
+    """Whether lanes exchange values by shuffles or through workgroup memory."""
     names = {op.name for op in program.walk()}
     return "subgroup_shuffle" in names or (
         "barrier" in names and any(buffer.is_workgroup for buffer in program.buffers.values())
     )
 
 
-def _report(each: Match | Refused, ctx: PassContext) -> None:
-    if isinstance(each, Refused):
-        message = f"%{each.result.name} is no reduction: {each.reason}"
-        ctx.remark("refused", message, each.op.loc, reason=each.reason)
+def _report(candidate: Match | MatchFailure, ctx: PassContext) -> None:
+    if isinstance(candidate, MatchFailure):
+        message = f"%{candidate.result.name} is no reduction: {candidate.reason}"
+        ctx.remark("refused", message, candidate.op.loc, reason=candidate.reason)
         ctx.count("refused")
         return
-    op = f"{each.name}<{', '.join(filter(None, (each.mode, each.combine)))}>"
-    more = "" if each.constant is None else f", and {each.combine} of that and a constant"
-    message = f"%{each.result.name} is {op} of %{each.source.name}{more}"
-    ctx.remark("applied", message, each.op.loc, op=each.name, combine=each.combine)
-    ctx.count(f"{each.name} recognised")
+    op = f"{candidate.name}<{', '.join(filter(None, (candidate.mode, candidate.combine)))}>"
+    suffix = "" if candidate.constant is None else f", and {candidate.combine} of that and a constant"
+    message = f"%{candidate.result.name} is {op} of %{candidate.source.name}{suffix}"
+    ctx.remark("applied", message, candidate.op.loc, op=candidate.name, combine=candidate.combine)
+    ctx.count(f"{candidate.name} recognised")
 
 
 def _drop_loops(program: Program, loops: set[Op]) -> None:
-    """Remove loops without uses or effects, which `dce` would keep since it does not know that they end."""
-    used = {operand for op in program.walk() for operand in op.operands}
-    unused = {
+    """Remove loops without uses or effects; `dce` keeps a `while`, since it may not end, but these matched a reduction."""
+    used_values = {operand for op in program.walk() for operand in op.operands}
+    dead = {
         loop
         for loop in loops
-        if used.isdisjoint(loop.results)
+        if used_values.isdisjoint(loop.results)
         and all(op.definition.effects <= {"subgroup", "control"} for op in loop.walk())
     }
     blocks = [program.body, *(block for op in program.walk() for block in op.regions)]
     for block in blocks:
-        block.ops = [op for op in block.ops if op not in unused]
+        block.ops = [op for op in block.ops if op not in dead]
 
 
 class _Replacement(Walker):
@@ -111,12 +111,12 @@ class _Replacement(Walker):
     def add(self, op: Op, out: list[Op]) -> None:
         for match in self.after.get(op, ()):
             attrs = {"mode": match.mode} if match.mode else {}
-            source = self.given_out(self.replaced.get(match.source, match.source))
+            source = self.yield_from_regions(self.replaced.get(match.source, match.source))
             value = self.emit(match, out, match.name, (source,), {**attrs, "combine": match.combine})
             if match.constant is not None:
-                also = constant(match.constant, value.type, "c", match.op)
-                out.append(also)
-                value = self.emit(match, out, match.combine, (value, also.result), {})
+                literal = constant(match.constant, value.type, "c", match.op)
+                out.append(literal)
+                value = self.emit(match, out, match.combine, (value, literal.result), {})
             self.replace((match.result,), (value,))
             self.changes += 1
 
@@ -130,8 +130,8 @@ class _Replacement(Walker):
             self.regions[op] = self.regions[match.op]
         return result
 
-    def given_out(self, value: Value) -> Value:
-        """The value where the walk is: as a result of the regions around it that have ended."""
+    def yield_from_regions(self, value: Value) -> Value:
+        """Return `value` for use at the current point, as a result of each ended `region` around its op."""
         owner = value.owner
         region = self.regions.get(owner) if isinstance(owner, Op) else None
         if region is None or region in self.around:
@@ -139,9 +139,9 @@ class _Replacement(Walker):
         (body,) = region.regions
         ops = list(body.ops)
         end = ops.pop() if body.terminator is not None else None
-        given = end.operands if end is not None else ()
-        body.ops = [*ops, Op(OPS["yield"], (*given, value), loc=region.loc)]
+        yielded = end.operands if end is not None else ()
+        body.ops = [*ops, Op(OPS["yield"], (*yielded, value), loc=region.loc)]
         result = Value(value.name, value.type)
         result.owner = region
         region.results = (*region.results, result)
-        return self.given_out(result)
+        return self.yield_from_regions(result)

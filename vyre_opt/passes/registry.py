@@ -79,7 +79,7 @@ LEGALIZATIONS = (
     "workgroup_reductions",
     "zero_tiles",
 )
-"""Passes that every target runs by itself before it writes code, and what stands for all of a target."""
+"""Passes that targets run by themselves before they write code, and `legalize`, which stands for all of a target."""
 
 ANALYSES = {
     "buffer_layout": "the bytes of buffers in each memory",
@@ -90,7 +90,7 @@ ANALYSES = {
 """The analyses: what a pass may invalidate or preserve beside passes."""
 
 ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass", **dict.fromkeys(LEGALIZATIONS, f"{__package__}.legalize")}
-"""The modules of built-in passes that use a package above this one, or share a module."""
+"""Modules of built-in passes that are not in the module of their name: they share one, or need a higher package."""
 
 _OWN = frozenset((*BUILTIN, *LEGALIZATIONS))
 
@@ -122,11 +122,11 @@ class Pass:
                        those of `ANALYSES` and of `register_analysis`
         preserves      analyses that stay true whatever this pass changes; all others are dropped after a change
         takes_type_parameters   whether it may run on a program that still has type parameters
-        per_item       whether it works on each program and function by itself, on those that `ctx.items` or
-                       `ctx.programs` gives, so that --opt-bisect-limit can leave out single ones
-        is_required    whether what follows cannot do without it, so that --opt-bisect-limit never leaves it out
-        is_legalization   whether it leaves what only a target reads: then no pass but such ones may follow
-        needs_core_ops   whether it looks into what ops compute: then `expand_ops` runs before it, on a module that
+        per_item       whether it rewrites programs and functions independently, as `ctx.items` or `ctx.programs`
+                       gives them, so that --opt-bisect-limit can skip single ones
+        is_required    whether later passes depend on it, so that --opt-bisect-limit never skips it
+        is_legalization   whether its output is for a target alone: then only other legalizations may follow
+        needs_core_ops   whether it needs the meaning of each op: then `expand_ops` runs before it, on a module that
                        has ops of other packages
         Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by
                        default is `float | None`
@@ -152,7 +152,7 @@ class Pass:
         raise TypeError(f"pass {type(self).__name__} has no run")
 
     def parts(self) -> Sequence[Pass]:
-        """The passes that it stands for in a pipeline."""
+        """Passes that this one expands to in a pipeline."""
         return (self,)
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ _registered_analyses: set[str] = set()
 A = TypeVar("A", bound=type[Any])
 
 _hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
-"""The types of options by name, which take longer to find than all else that there is to a pass."""
+"""Types of options by name.  Cached: resolving annotations takes most of the time of making a pass."""
 
 
 def register_analysis(cls: A) -> A:
@@ -204,7 +204,7 @@ def pass_names() -> list[str]:
 
 def find_pass(name: str) -> type[Pass]:
     """The class of the pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
-    written, name = name, name.replace("-", "_")
+    spelling, name = name, name.replace("-", "_")
     if name not in _registered:
         if name in _OWN:
             import_module(_module_of(name))
@@ -220,20 +220,20 @@ def find_pass(name: str) -> type[Pass]:
         from ..syntax.synonyms import advice
 
         hint = advice(name, "pass", pass_names())
-        hint = hint.replace(f"`{name}`", f"`{written}`") if hint else ""
-        raise PassError(f"unknown pass {written}" + (f"; {hint}" if hint else "; see --list-passes"))
+        hint = hint.replace(f"`{name}`", f"`{spelling}`") if hint else ""
+        raise PassError(f"unknown pass {spelling}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
 
 
-def _is_registered(name: str, loaded: Any) -> bool:
-    """Whether a pass is known by now; an entry point may name the class of one, or a module that registers it."""
-    if isinstance(loaded, type) and issubclass(loaded, Pass):
-        register(loaded)
+def _is_registered(name: str, plugin: Any) -> bool:
+    """Whether an entry point provided pass `name`: it names the class, or a module that registers one."""
+    if isinstance(plugin, type) and issubclass(plugin, Pass):
+        register(plugin)
     return name in _registered
 
 
 def check_declarations(cls: type[Pass]) -> None:
-    """Raises PassError for a name in `invalidates` or `preserves` that is of no pass and of no analysis."""
+    """Raises PassError for a name in `invalidates` or `preserves` that is neither a pass nor an analysis."""
     for relation in ("requires", "invalidates", "preserves"):
         names = getattr(cls, relation)
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -241,16 +241,16 @@ def check_declarations(cls: type[Pass]) -> None:
     analyses = {*ANALYSES, *_registered_analyses}
     passes = {*_OWN}
     unknown = [n for n in cls.invalidates if n.replace("-", "_") not in analyses | passes]
-    if unknown:  # look among the entry points, which takes a while
+    if unknown:  # look among the entry points last, since reading them takes a while
         passes.update(name.replace("-", "_") for name in pass_names())
         unknown = [n for n in unknown if n.replace("-", "_") not in passes]
-    for relation, names, known, wanted in (
+    for relation, names, choices, kind in (
         ("invalidates", unknown, analyses | passes, "no pass and no analysis"),
         ("preserves", [n for n in cls.preserves if n not in analyses], analyses, "no analysis"),
     ):
         for name in names:
-            hint = suggest(name, known) or f"analyses are {', '.join(sorted(analyses))}"
-            raise PassError(f"pass {cls.name} {relation} {name}, which is {wanted}; {hint}")
+            hint = suggest(name, choices) or f"analyses are {', '.join(sorted(analyses))}"
+            raise PassError(f"pass {cls.name} {relation} {name}, which is {kind}; {hint}")
 
 
 def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
@@ -262,8 +262,8 @@ def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
         key = key.replace("-", "_")
         if key not in hints:
             hint = suggest(key, hints)
-            listed = f"; it has {', '.join(hints)}" if hints else "; it has none"
-            raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else listed))
+            choices = f"; it has {', '.join(hints)}" if hints else "; it has none"
+            raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else choices))
         try:
             values[key] = _PARSERS[option_type(hints[key])](text)
         except OverflowError:

@@ -1,8 +1,8 @@
-"""Known control flow: ifs of one condition, constant ifs, loops of no or one trip, ifs that only choose a value.
+"""Simple control flow: ifs of one condition, constant ifs, loops of no or one trip, ifs that only choose a value.
 
 Two ifs of one block and one condition become one, where the second stands, if nothing between them depends
-on what the first one does.  So what a guarded store of one stage leaves, the guarded load of the next finds in
-its own block, where store_forward sees both:
+on the first.  Then a guarded store of one stage and the guarded load of the next are in one block, where
+store_forward sees both:
 
     if %inside { store %v, @mid[%i] }        if %inside {
     %n = len @y                        ->      store %v, @mid[%i]
@@ -29,7 +29,7 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class SimplifyCfOptions:
-    """`flatten_regions`: dissolve `region`.  `speculate`: the most pure ops an `if` may hold to become selects,
+    """`flatten_regions`: inline each `region`.  `speculate`: the most pure ops an `if` may hold to become selects,
     which run them all."""
 
     flatten_regions: bool = False
@@ -44,17 +44,17 @@ class SimplifyCf(Pass):
     Options = SimplifyCfOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        merged = 0
+        merge_count = 0
         simplifier = _Simplifier(ctx, self.options)
         for item in ctx.items(module):
             if isinstance(item, Program):
                 merger = _IfMerger(item, ctx)
                 merger.merge_in(item.body)
-                merged += merger.merged
+                merge_count += merger.merge_count
             simplifier.walk_block(item.body)
-        ctx.count("ifs merged", merged)
+        ctx.count("ifs merged", merge_count)
         ctx.count("ops simplified", simplifier.changes)
-        return simplifier.changes + merged > 0
+        return simplifier.changes + merge_count > 0
 
 
 # --- ifs of one condition ----------------------------------------------------------------
@@ -67,7 +67,7 @@ MAX_BETWEEN = 256
 class _OpenIf:
     """An `if` without results that a later one of its block may be merged with.
 
-    `parts`: all that are in it, in order.  `end`: how many ops with effects stand up to its end.
+    `parts`: the ifs merged into it so far, in order.  `end`: the number of ops with effects before and including it.
     """
 
     op: Op
@@ -82,15 +82,15 @@ class _IfMerger:
         self.program = program
         self.ctx = ctx
         _, self.by_op = summarize(program.body)
-        self.written = {b.name for b in program.buffers.values() if b.access is not AccessMode.READ}
+        self.written_buffers = {b.name for b in program.buffers.values() if b.access is not AccessMode.READ}
         self.numbers: dict[Op, int] = {}
         """Numbers of the ops, in program order before the pass; empty as long as none has changed."""
-        self.merged = 0
+        self.merge_count = 0
 
     def merge_in(self, block: Block) -> None:
         open_ifs: dict[Value, _OpenIf] = {}
         between: list[tuple[Op, Effects]] = []
-        gone: set[Op] = set()
+        merged_ops: set[Op] = set()
         for op in block.ops:
             effects = self.by_op.get(op)
             if op.name == "if":
@@ -98,15 +98,15 @@ class _IfMerger:
                 parts = [op]
                 if earlier is not None and self.may_merge(earlier, op, between[earlier.end :]):
                     parts = self.merge(earlier, op)
-                    gone.add(earlier.op)
+                    merged_ops.add(earlier.op)
                 if not op.results:
                     open_ifs[op.operands[0]] = _OpenIf(op, parts, len(between) + 1)
             elif effects is None and not op.definition.is_pure:
                 effects = effects_of(op)
             if effects is not None:
                 between.append((op, effects))
-        if gone:
-            block.ops = [op for op in block.ops if op not in gone]
+        if merged_ops:
+            block.ops = [op for op in block.ops if op not in merged_ops]
         for op in block.ops:
             for inner in op.regions:
                 self.merge_in(inner)
@@ -124,49 +124,48 @@ class _IfMerger:
                 return False
         return True
 
-    def conflict(self, moved: Effects, passed: Effects) -> str | None:
-        """Why something may not move down past something else; None if it may."""
-        shared = moved.writes & (passed.reads | passed.writes) | moved.reads & passed.writes
-        if shared:
-            return f"accesses @{min(shared)}"
-        if passed.orders and self.is_ordered(moved):
+    def conflict(self, earlier: Effects, between: Effects) -> str | None:
+        """Reason why ops with effects `earlier` may not move down past ops with effects `between`; None if they may."""
+        conflicts = earlier.writes & (between.reads | between.writes) | earlier.reads & between.writes
+        if conflicts:
+            return f"accesses @{min(conflicts)}"
+        if between.orders and self.is_ordered(earlier):
             return "orders accesses"
-        if moved.orders and self.is_ordered(passed):
+        if earlier.orders and self.is_ordered(between):
             return "accesses memory, which the first one orders"
-        if moved.prints and passed.prints:
+        if earlier.prints and between.prints:
             return "prints, as the first one does"
-        if passed.stops and (moved.writes or moved.stops or moved.prints):
+        if between.stops and (earlier.writes or earlier.stops or earlier.prints):
             return "may stop the program"
-        if moved.stops and (passed.writes or passed.prints):
-            return f"{'stores' if passed.writes else 'prints'}, and the first one may stop the program"
+        if earlier.stops and (between.writes or between.prints):
+            return f"{'stores' if between.writes else 'prints'}, and the first one may stop the program"
         return None
 
     def is_ordered(self, effects: Effects) -> bool:
-        """Whether it matters on which side of a barrier something stands; what is only read, nobody changes."""
-        return effects.orders or not self.written.isdisjoint(effects.reads | effects.writes)
+        """Whether effects must stay on their side of a barrier; loads of buffers that are never written need not."""
+        return effects.orders or not self.written_buffers.isdisjoint(effects.reads | effects.writes)
 
     def merge(self, earlier: _OpenIf, later: Op) -> list[Op]:
-        """Put what is in the earlier `if` before what is in the later one.  Returns the parts of the whole."""
+        """Put the ops of the earlier `if` before those of the later one.  Returns all ifs that are merged so far."""
         if not self.numbers:
             self.numbers = {op: number for number, op in enumerate(self.program.walk())}
         first = earlier.op
         for index, block in enumerate(first.regions):
             if index < len(later.regions):
-                block.ops.extend(
-                    later.regions[index].ops
-                )  # the longer list is not copied, so chains take linear time
+                # extend the earlier, longer list, so that a chain of merges takes linear time
+                block.ops.extend(later.regions[index].ops)
                 later.regions[index].ops = block.ops
             else:
                 later.regions = (*later.regions, block)
         self.by_op[later].include(self.by_op[first])
-        self.merged += 1
+        self.merge_count += 1
         message = "this if has the condition of one before, which is merged with it"
         facts = {"op": self.numbers[later], "parts": [self.numbers[part] for part in earlier.parts]}
         self.ctx.remark("applied", message, later.loc, claim="merge", program=self.program.name, **facts)
         return [*earlier.parts, later]
 
 
-# --- what is known ------------------------------------------------------------------------
+# --- constant conditions and trip counts --------------------------------------------------
 
 
 class _Simplifier(Walker):
@@ -202,9 +201,9 @@ class _Simplifier(Walker):
     # --- blocks that run once, or never ------------------------------------------------
 
     def runs_once(self, op: Op, out: list[Op]) -> tuple[Block, str] | None:
-        """The block of `op` that runs, if it is known to run exactly once; its arguments are replaced.
+        """Return the block of `op` that runs exactly once, and the message of the remark; None if that is not known.
 
-        Also the message of the remark on it.
+        The arguments of the block are replaced.
         """
         if op.name == "if":
             condition = constant_value(op.operands[0])
@@ -218,7 +217,7 @@ class _Simplifier(Walker):
             end = op.regions[0].terminator
             if end is None:
                 return None
-            # the regions are not visited yet, so the condition may be a value that is gone
+            # the regions are not visited yet, so the condition may still name a replaced value
             condition = self.replaced.get(end.operands[0], end.operands[0])
             if constant_value(condition) != 0:
                 return None
@@ -270,23 +269,23 @@ class _Simplifier(Walker):
             return
         sides = zip(splittable(op.regions[0])[1], splittable(op.regions[1])[1], strict=True)
         keep = []
-        for result, (then, other) in zip(op.results, sides, strict=True):
-            keep.append(then is not other)
-            if then is other:
+        for result, (then, otherwise) in zip(op.results, sides, strict=True):
+            keep.append(then is not otherwise)
+            if then is otherwise:
                 self.replaced[result] = then
         self.keep(op, keep)
 
     def keep(self, op: Op, keep: list[bool]) -> None:
         if not all(keep):
-            known = ", ".join(f"%{r.name}" for r, stays in zip(op.results, keep, strict=True) if not stays)
-            self.ctx.debug("known before this {}: {}", op.name, known, loc=op.loc)
+            names = ", ".join(f"%{r.name}" for r, stays in zip(op.results, keep, strict=True) if not stays)
+            self.ctx.debug("known before this {}: {}", op.name, names, loc=op.loc)
             keep_results(op, keep)
             self.changes += 1
 
     def become_selects(self, op: Op, out: list[Op]) -> bool:
-        """Turn an `if` that holds only a few pure ops into selects; whether that was done."""
-        (then, then_yields), (other, else_yields) = map(splittable, op.regions)
-        inner = [*then, *other]
+        """Turn an `if` that holds only a few pure ops into selects; return whether it did."""
+        (then, then_yields), (otherwise, else_yields) = map(splittable, op.regions)
+        inner = [*then, *otherwise]
         is_small = len(inner) <= self.options.speculate and all(
             o.definition.is_pure and o.name != "call" for o in inner
         )
@@ -322,7 +321,7 @@ class _Simplifier(Walker):
         if len(op.regions) == 1:
             return True
         # if c {} else {a}  =  if not c {a}
-        inverted = Op(OPS["not"], op.operands, (Value("otherwise", DataType.BOOL),), loc=op.loc)
-        out.append(inverted)
-        op.operands, op.regions = inverted.results, op.regions[1:]
+        negation = Op(OPS["not"], op.operands, (Value("otherwise", DataType.BOOL),), loc=op.loc)
+        out.append(negation)
+        op.operands, op.regions = negation.results, op.regions[1:]
         return False

@@ -51,26 +51,26 @@ class Specialize(Pass):
             specs = [s for s in item.specs.values() if names is None or s.name in names]
             _check_bound(specs)
             if specs:
-                folded = _specialize(item, specs)
+                fold_count = _specialize(item, specs)
                 values = {spec.name: show(spec.default, spec.dtype) for spec in specs}
-                listed = ", ".join(f"@{name} = {value}" for name, value in values.items())
-                ctx.remark("applied", f"@{item.name} with {listed}", item.loc, values=values)
+                assignments = ", ".join(f"@{name} = {value}" for name, value in values.items())
+                ctx.remark("applied", f"@{item.name} with {assignments}", item.loc, values=values)
                 ctx.count("constants bound", len(specs))
-                ctx.count("ops folded", folded)
+                ctx.count("ops folded", fold_count)
                 changed = True
         return changed
 
     def selected_names(self, items: list[Program | Pipeline]) -> set[str] | None:
-        """The names of `only`; None for all.  Raises DiagnosticError for one that nothing has."""
+        """The names of `only`; None for all.  Raises DiagnosticError for a name that no item declares."""
         if not self.options.only:
             return None
         names = [name.removeprefix("@") for name in self.options.only.split("+")]
-        known = sorted({name for item in items for name in item.specs})
+        spec_names = sorted({name for item in items for name in item.specs})
         loc = items[0].loc if items else None
         errors = [
-            Diagnostic("error", f"no program has a spec @{name}", loc, help=suggest(name, known, "@"))
+            Diagnostic("error", f"no program has a spec @{name}", loc, help=suggest(name, spec_names, "@"))
             for name in names
-            if name not in known
+            if name not in spec_names
         ]
         if errors:
             raise DiagnosticError(errors)
@@ -94,7 +94,7 @@ def _check_bound(specs: list[Spec]) -> None:
 
 
 def _specialize(item: Program | Pipeline, specs: list[Spec]) -> int:
-    """Bind the constants; how many ops were folded, which waits until all types are known."""
+    """Bind the constants; return how many ops were folded.  Nothing is folded while type parameters remain."""
     instantiate(item, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
     if isinstance(item, Pipeline):
         return 0

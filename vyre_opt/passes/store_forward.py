@@ -1,14 +1,14 @@
-"""Memory round trips in a block: a load of what is known, a store that is overwritten.
+"""Memory round trips in a block: a load of an available value, a store that is overwritten.
 
     store %v, @b[%i]                store %v, @b[%i]
     %x = load @b[%i]   ->  %v       store %w, @b[%i]   the first one goes
 
 An index is taken as a base value plus a constant; two indexes of one base differ
 where their constants do.  Any other write to the buffer may hit any element.  A
-barrier or an ordered atomic lets the writes of other invocations in, so only
-read-only buffers are known across it; without one, such a write would be a race.
-What is known stays within a block: not into a loop or an `if`, nor past one that writes.
-A store that goes leaves a check of its index, unless it is proven in bounds.
+barrier or an ordered atomic makes the writes of other invocations visible, so only
+values of read-only buffers stay available across it; without one, such a write would be a race.
+Values are available within a block: not in a nested loop or `if`, nor after one that writes.
+A removed store leaves a check of its index, unless it is proven in bounds.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class StoreForward(Pass):
             ops = list(program.walk())
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
-            if forwarder.removed:
-                ctx.count("checks of bounds", add_checks(program, forwarder.removed))
-                _remove(program.body, forwarder.removed)
+            if forwarder.dead_stores:
+                ctx.count("checks of bounds", add_checks(program, forwarder.dead_stores))
+                _remove(program.body, forwarder.dead_stores)
             refusal = check_stores(before, ops, program) if forwarder.stores else None
             if refusal is not None:
                 refuse_result(ctx, [program.name], refusal, program.loc)
@@ -80,7 +80,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Elements(Generic[T]):
-    """A note on elements of one buffer, by the elements of the access that made it.
+    """Notes on elements of one buffer, keyed by the elements of an access.
 
     `by_base`: base value -> offset -> (lanes, note).  `widest`: the most lanes of any note.
     """
@@ -97,8 +97,8 @@ class _Elements(Generic[T]):
         self.by_base.setdefault(span.base, {})[span.offset] = (span.lanes, note)
         self.widest = max(self.widest, span.lanes)
 
-    def touch(self, span: _ElementRange) -> None:
-        """Forget all that may share an element with `span`."""
+    def invalidate(self, span: _ElementRange) -> None:
+        """Drop the notes on elements that may overlap `span`."""
         notes = self.by_base.get(span.base)
         if not notes:
             self.by_base = {}
@@ -113,8 +113,8 @@ class _Elements(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownValue:
-    """Known value of an element, and the load or store that shows it."""
+class _AvailableValue:
+    """Value of an element, and the load or store that made it available."""
 
     value: Value
     source: Op
@@ -133,96 +133,96 @@ class _Forwarder(Walker):
         self.numbers: dict[Op, int] = {}
         """Numbers of the ops so far, in program order before the pass."""
         self.program_name = program.name
-        self.known: dict[str, _Elements[_KnownValue]] = {}
-        """Buffer -> the elements whose values are known at this place of the block."""
-        self.unread: dict[str, _Elements[Op]] = {}
+        self.available: dict[str, _Elements[_AvailableValue]] = {}
+        """Buffer -> the elements whose values are available at this point of the block."""
+        self.unread_stores: dict[str, _Elements[Op]] = {}
         """Buffer -> the elements stored in this block that nothing has read since."""
-        self.removed: set[Op] = set()
-        """Stores that go; they stand in their blocks until what is left of them is known, checks of their indices."""
+        self.dead_stores: set[Op] = set()
+        """Stores to remove; they stay in their blocks until `add_checks` has put checks of their indices there."""
         self.loads = 0
         self.stores = 0
 
     def walk_block(self, block: Block) -> None:
-        outer = self.known, self.unread
-        self.known, self.unread = {}, {}
+        outer = self.available, self.unread_stores
+        self.available, self.unread_stores = {}, {}
         out: list[Op] = []
         self.walk_ops(block.ops, out)
         block.ops = out
-        self.known, self.unread = outer
+        self.available, self.unread_stores = outer
 
     def visit(self, op: Op, out: list[Op]) -> None:
         self.numbers[op] = len(self.numbers)
         if op.definition.is_pure:
             if op.definition.name in ("add", "sub"):
-                self.note_sum(op)
+                self.record_sum(op)
         elif op.name == "load":
             if self.forward(op):
                 return
         elif op.name == "store":
             self.store(op)
         else:
-            self.forget(effects_of(op))
+            self.clobber(effects_of(op))
         out.append(op)
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         self.numbers[op] = len(self.numbers)
         for block in op.regions:
             self.walk_block(block)
-        self.forget(self.by_op[op])
+        self.clobber(self.by_op[op])
         out.append(op)
 
     def forward(self, op: Op) -> bool:
-        """Replace a load by the value it is known to give; False if that is not known."""
+        """Replace a load by the available value of its element; return whether there is one."""
         buffer, span = op.attrs["buffer"], self.span_of(op.indices, op.result)
-        elements = self.known.setdefault(buffer, _Elements())
-        known = elements.get(span)
+        elements = self.available.setdefault(buffer, _Elements())
+        available = elements.get(span)
         # one buffer may be accessed by scalars and by vectors: `get` compares lanes, this the element type
         if (
-            known is not None
-            and known.value.type is op.result.type
-            and self.is_as_uniform(known.value, op.result)
+            available is not None
+            and available.value.type is op.result.type
+            and self.is_as_uniform(available.value, op.result)
         ):
-            self.replaced[op.result] = known.value
+            self.replaced[op.result] = available.value
             self.loads += 1
             message = f"this load of @{buffer} gives a value that is known here"
-            self.remark(message, op, "forward", source=known.source)
+            self.remark(message, op, "forward", source=available.source)
             return True
         if self.ctx.is_debugging:
             problem = (
-                f"of %{known.value.name} it is not known that it is as uniform, or its type is another"
-                if known is not None
+                f"of %{available.value.name} it is not known that it is as uniform, or its type is another"
+                if available is not None
                 else f"nothing is known of this element of @{buffer}"
             )
             self.ctx.debug("{} stays: {}", op, problem, loc=op.loc)
-        if buffer in self.unread:
-            self.unread[buffer].touch(span)
-        if known is None:
-            elements.put(span, _KnownValue(op.result, op))
+        if buffer in self.unread_stores:
+            self.unread_stores[buffer].invalidate(span)
+        if available is None:
+            elements.put(span, _AvailableValue(op.result, op))
         return False
 
     def store(self, op: Op) -> None:
         """Remove a store if it changes nothing; otherwise an unread store that it overwrites."""
         value = op.operands[0]
         buffer, span = op.attrs["buffer"], self.span_of(op.indices, value)
-        elements = self.known.setdefault(buffer, _Elements())
-        known = elements.get(span)
-        if known is not None and known.value is value:
+        elements = self.available.setdefault(buffer, _Elements())
+        available = elements.get(span)
+        if available is not None and available.value is value:
             self.stores += 1
-            self.removed.add(op)
+            self.dead_stores.add(op)
             message = f"this store is removed: @{buffer} already holds this value here"
-            self.remark(message, op, "forward", source=known.source)
+            self.remark(message, op, "forward", source=available.source)
             return
-        pending = self.unread.setdefault(buffer, _Elements())
+        pending = self.unread_stores.setdefault(buffer, _Elements())
         earlier = pending.get(span)
         if earlier is not None:
-            self.removed.add(earlier)
+            self.dead_stores.add(earlier)
             self.stores += 1
             message = f"this store is removed: @{buffer} is overwritten before anything reads it"
             self.remark(message, earlier, "overwrite", by=op)
-        pending.touch(span)
+        pending.invalidate(span)
         pending.put(span, op)
-        elements.touch(span)
-        elements.put(span, _KnownValue(value, op))
+        elements.invalidate(span)
+        elements.put(span, _AvailableValue(value, op))
 
     def remark(self, message: str, op: Op, claim: str, **others: Op) -> None:
         """Remark that an access goes, with the numbers of the ops that are the reason."""
@@ -230,19 +230,19 @@ class _Forwarder(Walker):
         facts = {"program": self.program_name, "op": self.numbers[op], **numbers}
         self.ctx.remark("applied", message, op.loc, claim=claim, buffer=op.attrs["buffer"], **facts)
 
-    def forget(self, effects: Effects) -> None:
-        """Drop what an op other than a load or store of this block may change or see."""
-        # the last store before a trap is what the host sees, before a barrier what other lanes see
+    def clobber(self, effects: Effects) -> None:
+        """Drop values that an op may change, and unread stores that it may observe."""
+        # the host sees the last store before a trap, and other lanes see the last one before a barrier
         if effects.orders or effects.stops:
-            self.unread.clear()
+            self.unread_stores.clear()
         if effects.orders:
-            for name in list(self.known):
+            for name in list(self.available):
                 if name not in self.constant_buffers:
-                    del self.known[name]
+                    del self.available[name]
         for name in effects.writes:
-            self.known.pop(name, None)
+            self.available.pop(name, None)
         for name in effects.reads:
-            self.unread.pop(name, None)
+            self.unread_stores.pop(name, None)
 
     # --- indexes ------------------------------------------------------------------------
 
@@ -251,22 +251,22 @@ class _Forwarder(Walker):
         *outer, index = indices
         modulus = 1 << (index.type.bits or 1)
         base, offset = self.sum_of(index)
-        # rows whose indices are written in two ways count as different, of which nothing is known
+        # rows whose indices are computed in two ways get two bases, so they may or may not be the same row
         row = tuple([self.sum_of(each) for each in outer])
         return _ElementRange(
             (*row, base) if row else base, offset, value.type.lanes, modulus, base is not None
         )
 
     def sum_of(self, index: Value) -> tuple[Value | None, int]:
-        """An index as a value, or None for 0, and a constant."""
+        """Return an index as base value plus constant; the base is None for 0."""
         constant = constant_value(index)
         if constant is not None:
             return None, constant
         base, offset = self.sums.get(index, (index, 0))
         return base, offset % (1 << (index.type.bits or 1))
 
-    def note_sum(self, op: Op) -> None:
-        """Remember an index that is another one plus or minus a constant."""
+    def record_sum(self, op: Op) -> None:
+        """Record an index that is another value plus or minus a constant."""
         if not op.result.type.is_int:
             return
         a, b = op.operands
@@ -281,16 +281,16 @@ class _Forwarder(Walker):
         return self.facts is None or self.facts.level(value) <= self.facts.level(loaded)
 
 
-def _remove(block: Block, gone: Collection[Op]) -> None:
-    if any(op in gone for op in block.ops):
-        block.ops = [op for op in block.ops if op not in gone]
+def _remove(block: Block, dead: Collection[Op]) -> None:
+    if any(op in dead for op in block.ops):
+        block.ops = [op for op in block.ops if op not in dead]
     for op in block.ops:
         for inner in op.regions:
-            _remove(inner, gone)
+            _remove(inner, dead)
 
 
 def _has_nested_sync(program: Program, by_op: dict[Op, Effects]) -> bool:
-    """Whether control flow surrounds an op that a whole group must reach together."""
+    """Whether control flow surrounds a barrier or an op of a subgroup, which all its lanes must reach together."""
     return any(effects.orders for effects in by_op.values()) or any(
         "subgroup" in inner.definition.effects for op in by_op for block in op.regions for inner in block.ops
     )

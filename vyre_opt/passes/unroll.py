@@ -54,7 +54,8 @@ class Unroll(Pass):
 
 
 class _Unroller(Walker):
-    """`size`, `has_loop`: the ops of the blocks that are visited, at any depth, and whether a loop is among them."""
+    """Unrolls inner loops first.  `size`: the number of ops in the blocks visited so far, at any depth; `has_loop`: whether
+    a loop is among them."""
 
     def __init__(self, ctx: PassContext, options: UnrollOptions) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ class _Unroller(Walker):
         self.has_loop = False
 
     def walk_block(self, block: Block) -> None:
-        # counted here, not in a `visit`: most ops then need no call
+        # count per block, not in `visit`: that saves a call per op
         self.size += len(block.ops)
         out: list[Op] = []
         self.walk_ops(block.ops, out)
@@ -172,7 +173,7 @@ class _Unroller(Walker):
 
 
 def _iteration(loop: Op, counter: Value, carried: tuple[Value, ...], out: list[Op]) -> tuple[Value, ...]:
-    """Append one iteration of `loop` to `out`; the values that it carries to the next."""
+    """Append one iteration of `loop` to `out`; return the values that it carries to the next."""
     body = loop.regions[0]
     mapping = dict(zip(body.args, (counter, *carried), strict=True))
     ops, yielded = splittable(body)
@@ -181,14 +182,14 @@ def _iteration(loop: Op, counter: Value, carried: tuple[Value, ...], out: list[O
 
 
 def _split_bounds(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
-    """The bound where the iterations that fill whole turns of `stride` end, and whether any may be left."""
+    """Return the bound between full turns of `stride` and the remaining iterations, and whether any may remain."""
     lower, upper, step = bounds(loop)
     trips = trip_count(loop)
     if trips is not None:
         assert isinstance(lower, int)
         assert isinstance(step, int)
-        whole = trips * step // stride * stride
-        return (upper, False) if whole == trips * step else (lower + whole, True)
+        full_turns = trips * step // stride * stride
+        return (upper, False) if full_turns == trips * step else (lower + full_turns, True)
     dtype = loop.regions[0].args[0].type
 
     def value(bound: Bound, name: str) -> Value:
@@ -204,5 +205,5 @@ def _split_bounds(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
     # end = max(lower, upper); end - (end - lower) % stride; all unsigned, so nothing wraps
     start = value(lower, "lower")
     end = binary("max", value(upper, "upper"), start)
-    rest = binary("rem", binary("sub", end, start), value(stride, "stride"))
-    return binary("sub", end, rest), True
+    remainder = binary("rem", binary("sub", end, start), value(stride, "stride"))
+    return binary("sub", end, remainder), True

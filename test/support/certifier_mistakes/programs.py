@@ -150,11 +150,11 @@ COUNTER = program(
 )
 
 MISTAKES = [
-    mistake("what is known before a branch is known behind it", FORWARD, "        self.forget(self.by_op[op])\n", "", "store_forward", BRANCH_STORE),
-    mistake("any store of a place that is known changes nothing", FORWARD, "if known is not None and known.value is value:", "if known is not None:", "store_forward", SAME_PLACE),
+    mistake("what is known before a branch is known behind it", FORWARD, "        self.clobber(self.by_op[op])\n", "", "store_forward", BRANCH_STORE),
+    mistake("any store of a place that is known changes nothing", FORWARD, "if available is not None and available.value is value:", "if available is not None:", "store_forward", SAME_PLACE),
     mistake("a store of another place changes nothing that is known", FORWARD, "            self.by_base = {}\n            return\n", "            return\n", "store_forward", OTHER_STORE),
-    mistake("what is known before a loop is known in it", FORWARD, "self.known, self.unread = {}, {}\n        out", "self.unread = {}\n        out", "store_forward", LOOP),
-    mistake("what is stored before a branch is not read in it", FORWARD, "        for name in effects.reads:\n            self.unread.pop(name, None)\n", "", "store_forward", READ_BETWEEN),
+    mistake("what is known before a loop is known in it", FORWARD, "self.available, self.unread_stores = {}, {}\n        out", "self.unread_stores = {}\n        out", "store_forward", LOOP),
+    mistake("what is stored before a branch is not read in it", FORWARD, "        for name in effects.reads:\n            self.unread_stores.pop(name, None)\n", "", "store_forward", READ_BETWEEN),
     mistake("no barrier orders anything", BARRIER, "not before.conflicts(after):", "True:", "barrier_elim", MIRROR),
     mistake("a barrier is between stores only", BARRIER, "return any(name in accesses and (writes or accesses[name]) for", "return any(name in accesses and (writes and accesses[name]) for", "barrier_elim", REUSED),
     mistake("each workgroup is one lane", BARRIER, "has_one_lane = program.lanes == 1", "has_one_lane = program.lanes <= 64", "barrier_elim", MIRROR),
@@ -165,9 +165,9 @@ MISTAKES = [
     mistake("a loop of two rounds runs once", FLOW, "upper - lower > step:", "upper - lower > 2 * step:", "simplify_cf", TWO_ROUNDS),
     mistake("a loop that runs once never runs", FLOW, "lower >= upper):", "lower + 1 >= upper):", "simplify_cf", EMPTY),
     mistake("what a loop carries never changes", FLOW, "is_fixed = yielded is body.args[skipped + i] or", "is_fixed = True or", "simplify_cf", CARRIED),
-    mistake("the other side runs under the condition of the first", FLOW, "op.operands, op.regions = inverted.results, op.regions[1:]", "op.regions = op.regions[1:]", "simplify_cf", ELSE_ONLY),
+    mistake("the other side runs under the condition of the first", FLOW, "op.operands, op.regions = negation.results, op.regions[1:]", "op.regions = op.regions[1:]", "simplify_cf", ELSE_ONLY),
     mistake("the values of two sides are swapped", FLOW, "(op.operands[0], a, b), (result,)", "(op.operands[0], b, a), (result,)", "simplify_cf", CHOSEN),
-    mistake("the sides of an if yield one value", FLOW, "if then is other:", "if True:", "simplify_cf", EQUAL_YIELDS),
+    mistake("the sides of an if yield one value", FLOW, "if then is otherwise:", "if True:", "simplify_cf", EQUAL_YIELDS),
     mistake("what a program gives back, nobody reads", DEAD, "buffer.access is AccessMode.WRITE and buffer.binding is None and not buffer.live_out", "buffer.access is AccessMode.WRITE", "dce", WRITE),
     mistake("a load of a hidden buffer needs no store", DEAD, '            self.pending += self.unread.pop(op.attrs["buffer"], ())', "            pass", "dce", UNREAD),
     mistake("an atomic whose value nobody uses is dead", DEAD, 'not effects <= UNOBSERVED or', 'not effects - {"write", "atomic"} <= UNOBSERVED or', "dce", COUNTED),
