@@ -188,7 +188,7 @@ def check_long_spans(count: int, rng: random.Random) -> None:
         )
 
     def cost(starts: list[int]) -> int:
-        return sum(s.moved for s in spans if any(s.first < cut <= s.last for cut in starts))
+        return sum(s.traffic for s in spans if any(s.first < cut <= s.last for cut in starts))
 
     best = min(
         (len(starts), cost(starts), [-s for s in starts[::-1]])

@@ -42,15 +42,15 @@ MUTANTS = (
     Mutant(
         "accesses to a halo are not checked",
         "vyre_opt/fusion/join.py",
-        'accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in moved}',
+        'accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in tile_names}',
         "accesses = set[Op]()",
         STAY,
     ),
     Mutant(
         "an invocation that no neighbour needs is not run for a halo",
         "vyre_opt/fusion/halo_plan.py",
-        "last = max((max(needed) - low) // stride, lanes - 1)",
-        "last = (max(needed) - low) // stride",
+        "last = max((max(elements) - low) // stride, lanes - 1)",
+        "last = (max(elements) - low) // stride",
         STAY,
     ),
     Mutant(
@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "any check of bounds holds",
         "vyre_opt/fusion/bounds_checks.py",
-        "gone = {op for check, ops in added.ops.items() if check in proven for op in ops}",
-        "gone = {op for check, ops in added.ops.items() for op in ops}",
+        "proven_ops = {op for check, ops in checks.ops.items() if check in proven for op in ops}",
+        "proven_ops = {op for check, ops in checks.ops.items() for op in ops}",
         STAY,
     ),
     Mutant(

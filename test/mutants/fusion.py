@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "what holds for a launch holds with other params",
         "vyre_opt/fusion/bound_program.py",
-        "key = program, tuple(launch.params.items()), tuple(known.items())",
-        "key = program, tuple(known.items())",
+        "key = program, tuple(launch.params.items()), tuple(extents.items())",
+        "key = program, tuple(extents.items())",
         f"{BOUND_LAUNCHES}::test_what_holds_for_one_param_is_taken_for_no_other",
     ),
     Mutant(
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "rounds of a loop over the grid may touch one element",
         "vyre_opt/fusion/grid_stride.py",
-        "if _commute(p, q, used) or dependence.disjoint_between_lanes(p, q):",
+        "if _commute(p, q, used_values) or dependence.disjoint_between_lanes(p, q):",
         "if True:",
         lit("passes/launch_fusion_grids"),
     ),
@@ -78,7 +78,7 @@ MUTANTS = (
     Mutant(
         "ids beside a loop over the grid do not count",
         "vyre_opt/fusion/grid_stride.py",
-        "if op.name in IDS and op.result in others:",
+        "if op.name in IDS and op.result in used_elsewhere:",
         "if False:",
         lit("passes/launch_fusion_grids"),
     ),
@@ -190,8 +190,8 @@ MUTANTS = (
     Mutant(
         "a launch overwrites what a halo is computed from again",
         "vyre_opt/fusion/group_legality.py",
-        "overwritten = b.writes & a.reads",
-        "overwritten = a.reads - a.reads",
+        "conflicts = b.writes & a.reads",
+        "conflicts = a.reads - a.reads",
         f"{LAUNCH_SOUNDNESS}::test_nearly_joinable",
     ),
     Mutant(
@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "any stride of the workgroups is that of their lanes",
         "vyre_opt/fusion/halo_plan.py",
-        " or stride != moves or None in access.loops",
+        " or stride != group_stride or None in access.loops",
         " or None in access.loops",
         f"{PLANTED_MISTAKES}::test_a_halo_is_of_invocations_and_not_of_rows_far_apart",
     ),
@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "the halo begins one invocation too late",
         "vyre_opt/fusion/halo_plan.py",
-        "min(-((high - min(needed)) // stride), 0)",
-        "1 - ((high - min(needed)) // stride)",
+        "min(-((high - min(elements)) // stride), 0)",
+        "1 - ((high - min(elements)) // stride)",
         f"{LAUNCH_FUSION}::test_kind",
     ),
     Mutant(
@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "ids in branches stay those of the lane that computes",
         "vyre_opt/fusion/halo_recompute.py",
-        "_rename_ids(block.ops, ids, replaced)",
+        "_rename_ids(block.ops, ids, replacements)",
         "pass",
         f"{PLANTED_MISTAKES}::test_an_invocation_of_a_halo_has_its_own_ids",
     ),
@@ -295,7 +295,7 @@ MUTANTS = (
     Mutant(
         "a counter of 64 bits is divided in 32",
         "vyre_opt/fusion/workgroup_tile.py",
-        "dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32",
+        "dtype = DataType.U64 if remainder and counter.value.type.bits == 64 else DataType.U32",
         "dtype = DataType.U32",
         f"{FUSION_SOUNDNESS}::test_a_step_past_32_bits_is_divided_as_it_is",
     ),
@@ -316,8 +316,8 @@ MUTANTS = (
     Mutant(
         "a hand-off that the host sees is elided",
         "vyre_opt/fusion/liveness_plan.py",
-        "if read > written and name not in visible:",
-        "if read > written:",
+        "if reader > writer and name not in visible:",
+        "if reader > writer:",
         f"{LIVENESS_PLAN}::test_a_hand_off_is_elided_unless_the_host_sees_it",
     ),
     Mutant(
@@ -337,7 +337,7 @@ MUTANTS = (
     Mutant(
         "a span is counted at all cuts behind it",
         "vyre_opt/fusion/liveness_plan.py",
-        "changes[last] -= moved",
+        "changes[last] -= traffic",
         "pass",
         FUSION_PRESSURE,
     ),
@@ -373,8 +373,8 @@ MUTANTS = (
     Mutant(
         "a grid that may be 0 runs wherever there is an element",
         "vyre_opt/fusion/grid_stride.py",
-        "some_or_all = all if grid.name in",
-        "some_or_all = any if grid.name in",
+        "quantifier = all if grid.name in",
+        "quantifier = any if grid.name in",
         "test/fusion/test_grid_stride.py",
     ),
     Mutant(

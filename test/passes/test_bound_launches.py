@@ -205,7 +205,7 @@ OTHERS: dict[str, Any] = {
     "lengths": (("0", 99),),
     "grids": ((3, 1, 1), (2, 1, 1)),
     "rewritten": frozenset({"0"}),
-    "most_groups": 7,
+    "max_groups": 7,
 }
 
 

@@ -107,12 +107,12 @@ def test_random_pipelines_stay_what_they_were(first: int, count: int) -> None:
     assert moved > count / 50
 
 
-@pytest.mark.parametrize("check", ["sound_one", "_do_print", "refusal"])
+@pytest.mark.parametrize("check", ["fault_free_node", "_may_print", "refusal"])
 def test_each_condition_is_needed(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without one of them, some pipeline gives, prints or faults at something else."""
     always = {
-        "sound_one": lambda self, one, other: one,
-        "_do_print": lambda self, program: False,
+        "fault_free_node": lambda self, one, other: one,
+        "_may_print": lambda self, program: False,
         "refusal": lambda self, one, other: None,
     }
     monkeypatch.setattr(launch_order.LaunchOrder, check, always[check])
@@ -138,7 +138,7 @@ def between(kind: str, last: str) -> str:
 """
 
 
-BOTH = {"sound_one": between("beyond", "trapped"), "_do_print": between("said", "said")}
+BOTH = {"fault_free_node": between("beyond", "trapped"), "_may_print": between("said", "said")}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Programs as launches bind them: what a launch passes, and what the pipeline says, stands in the body.
+"""Programs as launches bind them: arguments of the launch and extents of the pipeline are put into the body.
 
     program @shift { param @k : u32          launch @shift grid(8) (@a, @b) params(@k = 4)     buffer @a : f32[512]
       %k = param @k           ->  %k = const 4               the literal, the default, or the pipeline's param
       %n = len @x             ->  %n = const 512             the extent that the pipeline declares
 
-Proofs about launches are made of these programs alone, so what was proven for one launch is taken only for launches that
-are equal in all of it; and a buffer that becomes smaller later does not change a length that the launches see.
+Proofs about launches read these programs alone, so a proof is reused only for launches with equal bound programs; and a
+buffer that becomes smaller later does not change a length that the launches see.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class BoundPrograms:
 
     def of(self, program: Program, launch: Launch, lengths: Mapping[str, int | None]) -> BoundProgram:
         """`lengths`: those of the pipeline's buffers that are known (see ir/grids.py)."""
-        known: dict[str, int | None] = {}
+        extents: dict[str, int | None] = {}
         for formal, actual in zip(program.bound_buffers, launch.buffers, strict=True):
             for dimension in (None, *range(formal.dimensions)):
-                passed = lengths.get(length_key(actual, dimension))
+                length = lengths.get(length_key(actual, dimension))
                 extent = formal.count if dimension is None else formal.shape[dimension]
-                known[length_key(formal.name, dimension)] = extent if passed is None else passed
-        key = program, tuple(launch.params.items()), tuple(known.items())
+                extents[length_key(formal.name, dimension)] = extent if length is None else length
+        key = program, tuple(launch.params.items()), tuple(extents.items())
         if key not in self._programs:
-            self._programs[key] = _bind(program, launch.params, known)
+            self._programs[key] = _bind(program, launch.params, extents)
         return BoundProgram(self._programs[key], launch.buffers)
 
 
@@ -79,16 +79,16 @@ def _bind(program: Program, params: Mapping[str, LaunchParam], lengths: Mapping[
             length = lengths.get(length_key(op.attrs["buffer"], op.attrs.get("dimension")))
             if length is not None:
                 become(op, "const", (), {"value": wrap(length, op.result.type)})
-    passed = {
+    pipeline_params = {
         value: replace(program.params[name], name=value, default=None)
         for name, value in params.items()
         if isinstance(value, str)
     }
-    return replace(program, params=passed, body=Block((), ops))
+    return replace(program, params=pipeline_params, body=Block((), ops))
 
 
 def _bind_param(op: Op, param: Param, value: LaunchParam | None) -> None:
-    """Let an op that reads a runtime scalar read the pipeline's, or be the constant that the launch passes."""
+    """Let a `param` read the pipeline's runtime scalar, or become the constant that the launch passes."""
     if isinstance(value, str):
         op.attrs = {"param": value}
     else:

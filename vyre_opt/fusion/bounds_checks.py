@@ -1,4 +1,4 @@
-"""Checks that keep the fault of accesses which a pass takes out of their buffers.
+"""Checks that keep the faults of accesses that a pass removes from their buffers.
 
     store %v, @mid[%i]       ->       check_bounds<store> @mid[%i], %n : u32
                                       store %v, @mid[%i_tile]                    in a tile, or no longer there
@@ -25,24 +25,24 @@ LengthOf = Callable[[Buffer, int], Extent]
 
 
 def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = Buffer.length) -> int:
-    """Put a check before each of some accesses, for each dimension along which it may be out of bounds.
+    """Put a check before each of `accesses`, for each dimension along which it may be out of bounds.
 
-    The accesses are still those of the buffers.  Returns the number of checks.
+    To be called before the accesses are rewritten.  Returns the number of checks.
     """
     if not accesses:
         return 0
-    added = _Checks(program, accesses, length_of)
-    added.block(program.body, {})
+    checks = _Checks(program, accesses, length_of)
+    checks.block(program.body, {})
     proven = BoundsProofs(program, checks_only=True).proven
-    gone = {op for check, ops in added.ops.items() if check in proven for op in ops}
-    if gone:
-        for block in added.blocks:
-            block.ops = [op for op in block.ops if op not in gone]
-    return len(added.ops.keys() - gone)
+    proven_ops = {op for check, ops in checks.ops.items() if check in proven for op in ops}
+    if proven_ops:
+        for block in checks.blocks:
+            block.ops = [op for op in block.ops if op not in proven_ops]
+    return len(checks.ops.keys() - proven_ops)
 
 
 class _Checks:
-    """`ops`: each check with the ops that it needs, itself included.  `blocks`: those with checks."""
+    """Inserts checks.  `ops`: check -> the ops inserted for it, itself included.  `blocks`: the blocks with checks."""
 
     def __init__(self, program: Program, accesses: Collection[Op], length_of: LengthOf) -> None:
         self.program = program
@@ -51,47 +51,47 @@ class _Checks:
         self.ops: dict[Op, list[Op]] = {}
         self.blocks: list[Block] = []
         lengths = (op for op in program.walk() if op.name == "len" and op.result.type is DataType.U32)
-        self.narrow = {
+        self.u32_lengths = {
             program.buffers[op.attrs["buffer"]].length(op.attrs.get("dimension", 0)) for op in lengths
         }
-        """Lengths that the program takes as u32: whoever launches it sees to it that they fit."""
+        """Lengths that the program has as u32 already: the launch checks that they fit."""
 
     def block(self, block: Block, outer: Mapping[object, bool]) -> None:
-        known = dict(outer)
+        checked = dict(outer)
         ops: list[Op] = []
         for op in block.ops:
             for inner in op.regions:
-                self.block(inner, known)
+                self.block(inner, checked)
             if "buffer" in op.attrs and op.operands:
-                self.access(op, ops, known)
+                self.access(op, ops, checked)
             ops.append(op)
         if len(ops) > len(block.ops):
             block.ops = ops
             self.blocks.append(block)
 
-    def access(self, op: Op, ops: list[Op], known: dict[object, bool]) -> None:
+    def access(self, op: Op, ops: list[Op], checked: dict[object, bool]) -> None:
         buffer = self.program.buffers[op.attrs["buffer"]]
         is_checked = op in self.accesses
         for dimension, width in enumerate(access_extents(op, buffer)):
             key = buffer.name, dimension, op.indices[dimension], width
-            if is_checked and key not in known:
+            if is_checked and key not in checked:
                 self.check(op, buffer, dimension, width, ops)
-            # a load may vanish, and its fault with it
+            # a later pass may remove a load and its fault, so a load alone does not stand for a check
             if is_checked or "write" in op.definition.effects:
-                known[key] = True
+                checked[key] = True
 
     def check(self, op: Op, buffer: Buffer, dimension: int, width: int, ops: list[Op]) -> None:
         checks: list[Op] = []
         emit = OpEmitter(checks, op.loc)
         index, extent = op.indices[dimension], buffer.shape[dimension]
         source = self.length_of(buffer, dimension) if extent is None else extent
-        is_narrow = source < 1 << 32 if isinstance(source, int) else source in self.narrow
+        is_narrow = source < 1 << 32 if isinstance(source, int) else source in self.u32_lengths
         fits = (index.type.bits or 0) <= 32 and not index.type.is_signed
         dtype = DataType.U32 if is_narrow and fits else DataType.U64
         last = emit.cast(index, dtype)
         if width > 1:
             last = emit.op("add_sat", f"{index.name}_last", last, emit.const(width - 1, dtype))
-        length = _emitted(source, dtype, emit)
+        length = _emit_length(source, dtype, emit)
         access = "store" if op.name == "copy_async" else op.name
         checks.append(
             Op(OPS["check_bounds"], (last, length), (), {"access": access, "of": buffer.name}, (), op.loc)
@@ -100,7 +100,7 @@ class _Checks:
         self.ops[checks[-1]] = checks
 
 
-def _emitted(extent: Extent, dtype: DataType, emit: OpEmitter) -> Value:
+def _emit_length(extent: Extent, dtype: DataType, emit: OpEmitter) -> Value:
     """A length as a value; an expression, whose parts may be negative, is computed in 64 bits."""
     is_simple = isinstance(extent, int) or extent.name == "len"
     wide = DataType.U32 if is_simple and dtype is DataType.U32 else DataType.U64

@@ -24,8 +24,8 @@ __all__ = ["Effect", "effect_keys"]
 class Effect(NamedTuple):
     """An op that does more than read.
 
-    `key`: all of it; `location`: without what is stored.  Of a store, `value`: the key of that, `loaded`: the key of what a
-    load there gives.
+    `key`: all of it.  `location`: all but the stored value.  For a store, `value`: key of the stored value, `loaded`: key
+    that a load at the same place has.
     """
 
     op: Op
@@ -45,10 +45,10 @@ def effect_keys(
 ) -> list[Effect]:
     """The effects in program order.
 
-    `buffers`: what a buffer is called in keys; another one goes by its type.  `lengths`: what stands for a length that a
-    `len` gives, by the name in keys; itself if None.  `indices`: those of an access.
-    `invocations`: ifs that run a body as an invocation of another number, and that number: keys in it are those of
-    the body alone, run over a grid `of one dimension`, where all ids but those along x are 0.
+    `buffers`: names of buffers in keys; a buffer without one is keyed by its type.  `lengths`: keys of lengths, by
+    buffer names in keys; by default a length is its own key.  `indices`: function that returns the indices of an access.
+    `invocations`: ifs that run a body as another invocation -> the global id of that invocation.  Keys inside are those of
+    the body alone.  `is_of_one_dimension`: whether the grid has one, so that ids along y and z are 0.
     """
     keys = _Keys(program, buffers, lengths, indices, invocations or {}, is_of_one_dimension)
     keys.block(program.body, 0)
@@ -94,7 +94,7 @@ class _Keys:
         }
         self.values: dict[Value, int] = {}
         self.sums: dict[Value, tuple[Value, int]] = {}
-        """A value and the constant that another one is the sum of."""
+        """Value -> (base, constant) whose sum it is."""
         self.effects: list[Effect] = []
 
     def block(self, block: Block, path: int) -> None:
@@ -114,7 +114,7 @@ class _Keys:
             self.values[self.invocations[op]] = _ID["global_id"]
             exists = op.operands[0]
             if isinstance(exists.owner, Op):
-                self.values[exists] = self.pure(exists.owner)  # the body may ask the same
+                self.values[exists] = self.pure(exists.owner)  # the body may have an equal comparison
             self.block(op.regions[0], 0)
             return
         key = hash((op.name, self.attrs(op), self.of(op.operands)))
@@ -142,16 +142,16 @@ class _Keys:
         return hash((op.name, self.attrs(op), operands, op.results[0].type))
 
     def identity(self, op: Op) -> int | None:
-        """The key of an id along x, or of a part of one, which is another id; None for any other value."""
+        """The key of an id along x, or of a quotient or remainder that is another id; None for any other value."""
         if op.name in _ID:
             if op.attrs.get("axis", "x") == "x":
                 return _ID[op.name]
             return _key_of_zero(op.result.type) if self.is_of_one_dimension else None
-        whole, by = self.values[op.operands[0]], constant_value(op.operands[1])
-        part = _PARTS.get((whole, op.name)) if self.lanes else None
+        dividend, divisor = self.values[op.operands[0]], constant_value(op.operands[1])
+        part = _PARTS.get((dividend, op.name)) if self.lanes else None
         return (
             _ID[part]
-            if part is not None and by == (SUBGROUP_SIZE if whole == _ID["local_id"] else self.lanes)
+            if part is not None and divisor == (SUBGROUP_SIZE if dividend == _ID["local_id"] else self.lanes)
             else None
         )
 
@@ -172,18 +172,18 @@ class _Keys:
     def effect(self, op: Op, path: int) -> None:
         attrs, is_store = self.attrs(op), op.definition.format in ("store", "matrix_store")
         indices: tuple[Value, ...] = ()
-        others = op.operands
+        operands = op.operands
         if "buffer" in op.attrs:
             indices = self.indices(op)
-            others = op.operands[:1] if is_store else op.operands[len(op.indices) :]
-        values = self.of(others)
+            operands = op.operands[:1] if is_store else op.operands[len(op.indices) :]
+        values = self.of(operands)
         places = tuple(map(self.place, indices))
-        where = (attrs, places, tuple([value.type for value in (*others, *op.results)]))
+        where = (attrs, places, tuple([value.type for value in (*operands, *op.results)]))
         access = hash((op.name, where))
         for number, result in enumerate(op.results):
-            # what is read at one place is one value: what may write between is not looked at
+            # loads at one location have one key; writes between them are not considered, which the caller allows for
             self.values[result] = hash((access, () if op.name == "load" else values, number))
-        # a check of bounds is none where accesses are in bounds, as is supposed
+        # keys describe executions without faults, in which a check of bounds has no effect
         if op.definition.effects in ({"read"}, {"fault"}):
             return
         location = hash((access, path))
@@ -195,23 +195,23 @@ class _Keys:
             self.effects.append(Effect(op, key, location))
 
     def place(self, index: Value) -> int:
-        """The key of an index: constants of several types are one place."""
+        """The key of an index: equal constants of different types have one key."""
         number = constant_value(index)
         return hash(("index", number)) if isinstance(number, int) else self.values[index]
 
     def of(self, values: tuple[Value, ...]) -> tuple[int, ...]:
-        known = self.values
-        return tuple([known[value] for value in values])
+        keys = self.values
+        return tuple([keys[value] for value in values])
 
     def attrs(self, op: Op) -> Hashable:
         if not op.attrs:
             return ()
-        named = [(name, value) for name, value in op.attrs.items() if name != "buffer"]
+        others = [(name, value) for name, value in op.attrs.items() if name != "buffer"]
         buffer = op.attrs.get("buffer")
         if buffer is None:
-            return tuple(named)
+            return tuple(others)
         name = self.names[buffer]
         if op.name == "len" and isinstance(name, str):
             length = length_key(name, op.attrs.get("dimension"))
             return ("len", self.lengths.get(length, length))
-        return (("buffer", name), *named)
+        return (("buffer", name), *others)

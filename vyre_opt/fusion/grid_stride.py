@@ -6,10 +6,10 @@
     over any grid                                over ceil_div(n, lanes) workgroups
 
 Over any grid, each i below n is the counter of exactly one invocation in exactly one round: the loop's counter does
-not wrap, and ids are all numbers below the global size, once each.  So if nothing else in the program depends on ids
-or sizes, each i is done once whatever the grid is, if it has a workgroup, and it decides only in which order.  The order does not
-matter if no i touches what another one writes, but by atomics of one kind that commute and whose old values nobody
-uses.  That is proven of the form on the right, in which each i has an invocation of its own.
+not wrap, and ids take each number below the global size once.  So if nothing else in the program depends on ids or sizes,
+a grid of at least one workgroup decides only the order of the i.  The order does not matter if no i touches elements
+that another one writes, except by commuting atomics of one kind whose results are unused.  That is proven for the form on
+the right, in which each i has an invocation of its own.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "globa
 
 @dataclass(frozen=True, slots=True)
 class GridStride:
-    """`program`: the form with one round.  `extent`: the workgroups that it needs, for a loop over `count` elements; both
-    over lengths of its own buffers."""
+    """`program`: the form with one round.  `extent`: the workgroups that it needs for a loop over `count` elements; both
+    are expressions over lengths of its own buffers."""
 
     program: Program
     extent: Extent
@@ -46,9 +46,9 @@ class GridStride:
 
 
 def single_round(program: Program) -> GridStride | Refusal | None:
-    """A grid-stride program with one round of its loop, over as many workgroups as that takes.
+    """The form of a grid-stride program with one round of its loop, over as many workgroups as that takes.
 
-    None for a program that has no such loop; a refusal where it has one, and the grid may matter.
+    None for a program without such a loop; a refusal if its result may depend on the grid.
     """
     loop = _stride_loop(program)
     if loop is None:
@@ -60,10 +60,10 @@ def single_round(program: Program) -> GridStride | Refusal | None:
     count = upper if isinstance(upper, int) else _extent(upper)
     if count is None or (limits := bounds(count)) is None or not 0 <= limits[0] <= limits[1] <= MAX_LENGTH:
         return _refuse(program, "where its loop ends is not the length of a buffer", loop)
-    single = _with_branch(program, loop)
-    # a workgroup that finds no element does nothing
+    branch_form = _with_branch(program, loop)
+    # at least one workgroup: without elements it does nothing
     workgroups = largest([1, ceil_divided(count, program.workgroup[0])])
-    return _order_matters(single, limits[1]) or GridStride(single, workgroups, count)
+    return _order_matters(branch_form, limits[1]) or GridStride(branch_form, workgroups, count)
 
 
 def runs_wherever(grid: Extent, count: Extent) -> bool:
@@ -75,16 +75,16 @@ def runs_wherever(grid: Extent, count: Extent) -> bool:
         return False
     parts = [part for part in grid.args if not isinstance(part, str)]
     if grid.name == "ceil_div":
-        by = bounds(parts[1])
-        return by is not None and by[0] > 0 and runs_wherever(parts[0], count)
-    if grid.name == "add" and not all((least := bounds(part)) and least[0] >= 0 for part in parts):
+        divisor = bounds(parts[1])
+        return divisor is not None and divisor[0] > 0 and runs_wherever(parts[0], count)
+    if grid.name == "add" and not all((low := bounds(part)) and low[0] >= 0 for part in parts):
         return False
-    some_or_all = all if grid.name in ("min", "mul") else any
-    return some_or_all(runs_wherever(part, count) for part in parts)
+    quantifier = all if grid.name in ("min", "mul") else any
+    return quantifier(runs_wherever(part, count) for part in parts)
 
 
-def _refuse(program: Program, why: str, op: Op) -> Refusal:
-    return Refusal("grid", f"what @{program.name} does may depend on its grid: {why}", loc=op.loc)
+def _refuse(program: Program, reason: str, op: Op) -> Refusal:
+    return Refusal("grid", f"what @{program.name} does may depend on its grid: {reason}", loc=op.loc)
 
 
 def _is_id(value: object, name: str) -> bool:
@@ -103,7 +103,7 @@ def _stride_loop(program: Program) -> Op | None:
 
 
 def _other_dependence(program: Program, loop: Op) -> Refusal | None:
-    """Name the dependence on ids or sizes, or the join of rounds or lanes, besides the loop's own bounds; None without one."""
+    """Refusal for a dependence on ids or sizes besides the loop's bounds, or between rounds or lanes; None without one."""
     if program.workgroup[1:] != (1, 1):
         return _refuse(program, "its workgroup has more than one dimension", loop)
     if loop.results:
@@ -113,11 +113,11 @@ def _other_dependence(program: Program, loop: Op) -> Refusal | None:
     memory = next((b for b in program.buffers.values() if b.is_workgroup), None)
     if memory is not None:
         return _refuse(program, f"its workgroups have memory of their own, @{memory.name}", loop)
-    others = {value for op in program.walk() if op is not loop for value in op.operands}
+    used_elsewhere = {value for op in program.walk() if op is not loop for value in op.operands}
     for op in program.walk():
         if {"sync", "wait", "subgroup"} & op.definition.effects:
             return _refuse(program, f"lanes meet at a {op.name}", op)
-        if op.name in IDS and op.result in others:
+        if op.name in IDS and op.result in used_elsewhere:
             return _refuse(program, f"it uses {op.name} beside its loop", op)
     for op in program.body.ops:
         is_same = op.definition.is_pure or (op.name == "load" and _is_only_read(program, op))
@@ -131,7 +131,7 @@ def _is_only_read(program: Program, op: Op) -> bool:
 
 
 def _extent(value: Value) -> Extent | None:
-    """A number that is the same for the whole grid, over the lengths of the program's buffers; None if it is none."""
+    """`value` as an expression over lengths of the program's buffers; None if it is no such expression."""
     op = value.owner
     extent: Extent | None = constant_value(value)
     if extent is None and isinstance(op, Op) and op.name == "len":
@@ -147,7 +147,7 @@ def _extent(value: Value) -> Extent | None:
     if extent is None or value.type is not DataType.U32:
         return None
     limits = bounds(extent)
-    # within the type, so the number of the text is that of the expression
+    # no value wraps in its type, so the program computes the value of the expression
     return extent if limits is not None and 0 <= limits[0] <= limits[1] <= MAX_LENGTH else None
 
 
@@ -173,31 +173,31 @@ def _with_branch(program: Program, loop: Op) -> Program:
     return replace(program, grid=None, buffers=buffers, body=Block((), ops))
 
 
-def _order_matters(single: Program, most: int) -> Refusal | None:
-    """Two accesses by which the rounds of two elements may depend on each other; None if there are none.
+def _order_matters(single: Program, max_count: int) -> Refusal | None:
+    """Refusal for two accesses through which rounds of two elements may depend on each other; None without any.
 
-    `most`: elements, at most.
+    `max_count`: upper bound of the number of elements.
     """
     footprints = Footprints(single)
-    groups = max(1, -(-most // single.workgroup[0]))
+    groups = max(1, -(-max_count // single.workgroup[0]))
     dependence = DependenceTest(footprints, (groups, 1, 1))
-    used = {value for op in single.walk() for value in op.operands}
+    used_values = {value for op in single.walk() for value in op.operands}
     accesses: dict[str, list[MemoryAccess]] = {}
     for event in footprints.events:
         if isinstance(event, MemoryAccess):
             expr = clamped_expr(footprints.affine, event.op.index)
             access = event if expr is None else replace(event, index=expr)
             accesses.setdefault(event.buffer, []).append(access)
-    for buffer, each in accesses.items():
-        for p in (access for access in each if access.is_write):
-            for q in each:
-                if _commute(p, q, used) or dependence.disjoint_between_lanes(p, q):
+    for buffer, buffer_accesses in accesses.items():
+        for p in (access for access in buffer_accesses if access.is_write):
+            for q in buffer_accesses:
+                if _commute(p, q, used_values) or dependence.disjoint_between_lanes(p, q):
                     continue
-                why = f"the rounds of two elements may both access one of @{buffer}, by {p.describe()} and {q.describe()}"
-                return _refuse(single, why, q.op)
+                reason = f"the rounds of two elements may both access one of @{buffer}, by {p.describe()} and {q.describe()}"
+                return _refuse(single, reason, q.op)
     return None
 
 
 def _commute(p: MemoryAccess, q: MemoryAccess, used: Container[Value]) -> bool:
-    """Whether the two are atomics that leave the same behind in either order, and what they give is not used."""
+    """Whether both are atomics that commute, with unused results."""
     return p.op.name == q.op.name and all(may_regroup(a.op) and a.op.result not in used for a in (p, q))

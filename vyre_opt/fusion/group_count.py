@@ -1,4 +1,4 @@
-"""Number of workgroups that a launch had along an axis, for a program that does its work over another grid: a param, or computed."""
+"""Number of workgroups of the original launch along an axis, for a program over another grid: a param, or computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["GroupCount", "groups_param"]
 
 
 def groups_param(program: Program, axis: str = "x") -> str:
-    """The name of the param that a program takes for it, where nothing else says how many there were."""
+    """Name of the param through which a program receives the number."""
     return fresh_name("groups" if axis == "x" else f"groups_{axis}", program.params)
 
 
@@ -34,23 +34,23 @@ class GroupCount:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for numbers that programs have in the same way."""
+        """Equal for counts that programs obtain in the same way."""
         return self.axis, self.extent, tuple(sorted(self.lengths.items()))
 
     def params(self, program: Program) -> dict[str, Param]:
-        """The params of a program that has the number."""
+        """The params of `program`, with one for the number if it needs one."""
         if self.extent is not None:
             return dict(program.params)
         name = groups_param(program, self.axis)
         return {**program.params, name: Param(name, DataType.U32, None, program.loc)}
 
     def emit(self, emit: OpEmitter, program: Program) -> Value | Refusal:
-        """The number as a u32; on the way there as u64, in which nothing wraps."""
+        """The number as a u32; intermediate results are u64, in which nothing wraps."""
         extent = self.extent
         if extent is None:
-            told = groups_param(program, self.axis)
+            param = groups_param(program, self.axis)
             emit.ops.append(
-                Op(OPS["param"], (), (Value(told, DataType.U32),), {"param": told}, loc=program.loc)
+                Op(OPS["param"], (), (Value(param, DataType.U32),), {"param": param}, loc=program.loc)
             )
             return emit.ops[-1].result
         if name := next(params_of(extent), None):
@@ -72,7 +72,7 @@ class GroupCount:
         return emit.cast(emit.extent(extent, "groups", DataType.U64, length), DataType.U32)
 
     def _refusal(self, extent: Extent) -> Refusal | None:
-        """Why a part of the number cannot be computed in 64 bits, or of what is passed; None if all can."""
+        """Why a part of the expression may exceed 64 bits, or needs a buffer that is not passed; None if all is fine."""
         limits = bounds(extent)
         if limits is None or not 0 <= limits[0] <= limits[1] < 1 << 63:
             return Refusal(

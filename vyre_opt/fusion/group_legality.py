@@ -43,12 +43,12 @@ HALOS = ("never", "cheap", "always")
 
 @dataclass(eq=False, slots=True)
 class LaunchNode:
-    """A launch of a run, with what the proofs and the planners need of it.
+    """A launch of a run, with the facts that proofs and planners need.
 
-    `reads`, `writes`: the pipeline's buffers, as the program declares its own; its ops may do less.
-    `grid`: with all known lengths put in; `sized_grid`: with the sizes of buffers, by which grids are compared.  `regrid`: how that differs from the launch's own, whose program `member`
-    then has another form of.  `most_groups`: workgroups that do anything, at most, where that is known of a grid
-    which is not.
+    `reads`, `writes`: the pipeline's buffers, by the declared access of the program's buffers; its ops may do less.
+    `grid`: the launch's grid with known lengths put in.  `sized_grid`: with the sizes of buffers put in, too: grids are
+    compared by it.  `regrid`: the change from the launch's own grid; then `member` has the program for the new grid.
+    `max_groups`: upper bound of the workgroups that access memory, for an open grid, if known.
     """
 
     launch: Launch
@@ -58,16 +58,16 @@ class LaunchNode:
     reads: frozenset[str]
     writes: frozenset[str]
     regrid: Regrid | None = None
-    most_groups: int | None = None
+    max_groups: int | None = None
 
     @property
-    def touched(self) -> frozenset[str]:
+    def buffers(self) -> frozenset[str]:
         return self.reads | self.writes
 
     @property
     def is_aliased(self) -> bool:
         """Whether the launch passes one buffer for two parameters of the program."""
-        return len(self.touched) < len(self.launch.buffers)
+        return len(self.buffers) < len(self.launch.buffers)
 
 
 def launch_node(
@@ -101,11 +101,11 @@ class HaloHandoff:
 def with_placeholders(members: Sequence[BoundProgram]) -> tuple[tuple[BoundProgram, ...], list[str]]:
     """The members with placeholders for the buffers they pass, and the buffers by placeholder number."""
     numbers: dict[str, int] = {}
-    renamed = []
+    canonical = []
     for member in members:
-        passed = [numbers.setdefault(name, len(numbers)) for name in member.buffers]
-        renamed.append(replace(member, buffers=tuple(map(placeholder, passed))))
-    return tuple(renamed), list(numbers)
+        indices = [numbers.setdefault(name, len(numbers)) for name in member.buffers]
+        canonical.append(replace(member, buffers=tuple(map(placeholder, indices))))
+    return tuple(canonical), list(numbers)
 
 
 class PairProofs:
@@ -116,7 +116,8 @@ class PairProofs:
         self.programs = BoundPrograms()
         self.verdicts: dict[Hashable, Verdict] = {}
         self._joinable: dict[Hashable, Verdict] = {}
-        """The verdicts without a refusal, by the slices of the programs: a refusal names programs and places."""
+        """Verdicts without a refusal, keyed by the slices of the programs.  A refusal names its programs and locations, so
+        it cannot be shared by slice."""
         self._representatives: dict[Program, Program] = {}
         self._by_slice: dict[Hashable, Program] = {}
         self.tiles: dict[Hashable, tuple[HaloTile, Cost] | Refusal] = {}
@@ -124,35 +125,39 @@ class PairProofs:
     def pair(
         self, a: LaunchNode, b: LaunchNode, lengths: Mapping[str, int | None], rewritten: Collection[str]
     ) -> tuple[Verdict, list[str], Any]:
-        """The verdict, in placeholders; the buffers they stand for; and the verdict's key in the cache.
+        """The verdict, with placeholders for buffers; the buffers by placeholder number; the verdict's key in the cache.
 
-        `rewritten`: buffers that both only read, and that a launch between them writes.
+        `rewritten`: buffers that both only read and that a launch between them writes.
         """
         grids = a.grid, a.grid if a.sized_grid == b.sized_grid else b.grid
-        if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
+        if not a.buffers & b.buffers and not (a.is_aliased or b.is_aliased):
             key = a.member.program, b.member.program, grids
             if key not in self.verdicts:
                 self.verdicts[key] = Verdict(incompatible(*key))
             return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
-        known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
-        changed = frozenset(placeholder(names.index(name)) for name in rewritten)
+        known_lengths = renamed_lengths(
+            lengths, {name: placeholder(number) for number, name in enumerate(names)}
+        )
+        rewritten_formals = frozenset(placeholder(names.index(name)) for name in rewritten)
         first, second = members
-        limits = a.most_groups, b.most_groups
-        most = None if None in limits else max(limit or 0 for limit in limits)
-        pair = LaunchPair((first, second), tuple(sorted(known.items())), grids, changed, most)
+        limits = a.max_groups, b.max_groups
+        max_groups = None if None in limits else max(limit or 0 for limit in limits)
+        pair = LaunchPair(
+            (first, second), tuple(sorted(known_lengths.items())), grids, rewritten_formals, max_groups
+        )
         if pair not in self.verdicts:
-            like = replace(pair, members=(self._representative(first), self._representative(second)))
-            verdict = self._joinable.get(like)
+            canonical = replace(pair, members=(self._representative(first), self._representative(second)))
+            verdict = self._joinable.get(canonical)
             if verdict is None:
                 verdict = prove_pair(self.module, pair)
                 if verdict.refusal is None:
-                    self._joinable[like] = verdict
+                    self._joinable[canonical] = verdict
             self.verdicts[pair] = verdict
         return self.verdicts[pair], names, pair
 
     def _representative(self, member: BoundProgram) -> BoundProgram:
-        """The member with the first program that has an equal slice."""
+        """The member, with its program replaced by the first one of equal slice."""
         program = member.program
         if program not in self._representatives:
             self._representatives[program] = self._by_slice.setdefault(access_slice(program), program)
@@ -194,7 +199,7 @@ class GroupLegality:
         self.cuts = cuts
         self.lengths = uses.lengths
         self.halos: dict[int, list[HaloHandoff]] = {}
-        """Consumer -> its halos so far.  A halo matters only to groups that hold its producer too."""
+        """Consumer -> its halos so far.  A halo matters only to groups that contain its producer."""
         self.refusals: dict[int, tuple[int, Refusal]] = {}
         """Launch -> (the nearest earlier launch that it may not share a group with, why)."""
         self._pairs: dict[tuple[int, int], tuple[Verdict, list[str], Any]] = {}
@@ -211,7 +216,7 @@ class GroupLegality:
         """Whether launch `last` may follow in the group of `first` to `last - 1`, which may be one."""
         if last == first:
             return True
-        # from the nearest to the farthest: the first refusal settles all groups that begin before it
+        # from the nearest launch to the farthest: the first refusal excludes all groups that begin before it
         while self._checked_from[last] > first and self._earliest[last] <= first:
             earlier = self._checked_from[last] - 1
             self._checked_from[last] = earlier
@@ -226,19 +231,22 @@ class GroupLegality:
         if last - first >= self.max_group:
             return Refusal("max-group", f"a group has at most {self.max_group} launches")
         tiles = [
-            h.bytes for at in range(first, last + 1) for h in self.halos.get(at, ()) if h.producer >= first
+            h.bytes
+            for index in range(first, last + 1)
+            for h in self.halos.get(index, ())
+            if h.producer >= first
         ]
-        needed = self._memory[last + 1] - self._memory[first] + sum(tiles)
-        if needed <= self.budget:
+        required = self._memory[last + 1] - self._memory[first] + sum(tiles)
+        if required <= self.budget:
             return self._over_group_bytes(first, last) if self.max_group_bytes else None
-        message = f"together they need {needed} bytes of workgroup memory, the budget is {self.budget}"
-        return Refusal("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
+        message = f"together they need {required} bytes of workgroup memory, the budget is {self.budget}"
+        return Refusal("budget", message, facts={"required_bytes": required, "budget_bytes": self.budget})
 
     def _over_group_bytes(self, first: int, last: int) -> Refusal | None:
-        """Why a stretch, each buffer once and the largest scratch, holds over max_group_bytes; None if not."""
+        """Why a stretch needs more than max_group_bytes, with each buffer once and the largest scratch; None if not."""
         nodes = self.run[first : last + 1]
         buffers = self.uses.pipeline.buffers
-        size = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in nodes)))
+        size = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.buffers for k in nodes)))
         size += max(node.member.workgroup_bytes for node in nodes)
         if size <= self.max_group_bytes:
             return None
@@ -277,11 +285,11 @@ class GroupLegality:
         if id(b.launch) in self.cuts:
             return Refusal("cut", f"the option cut says that @{second} begins a group")
         verdict, names, key = self.pair(i, j)
-        # a halo makes workgroups run the producer again, later than before: what it reads must be as it was
-        for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
-            overwritten = b.writes & a.reads
-            if overwritten:
-                name = min(overwritten)
+        # a halo makes workgroups run the producer again, later than before: its inputs must not have changed
+        for halo in (h for index in range(i + 1, j) for h in self.halos.get(index, ()) if h.producer == i):
+            conflicts = b.writes & a.reads
+            if conflicts:
+                name = min(conflicts)
                 message = f"@{second} writes @{name}, which @{first} reads again for a halo"
                 return Refusal("halo-producer", message, halo.tile.buffer)
         if verdict.refusal is None:
@@ -293,49 +301,54 @@ class GroupLegality:
         return refusal
 
     def _explain_rewrites(self, refusal: Refusal, i: int, j: int) -> None:
-        """Add to the message if the two could be joined but for a launch between that writes what both load."""
-        changed = self.rewrites_between(i, j)
-        if not changed or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refusal is not None:
+        """Extend the message if the two could be joined, were it not for a launch between that writes what both load."""
+        rewrites = self.rewrites_between(i, j)
+        if (
+            not rewrites
+            or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refusal is not None
+        ):
             return
-        writers = {name: self.run[at].launch.program for name, at in changed.items()}
-        refusal.message += "; " + " and ".join(f"@{by} writes @{name}" for name, by in writers.items())
+        writers = {name: self.run[index].launch.program for name, index in rewrites.items()}
+        refusal.message += "; " + " and ".join(
+            f"@{writer} writes @{name}" for name, writer in writers.items()
+        )
         refusal.message += " between them, so what they load from it need not be the same"
-        refusal.facts["renewed"] = {f"@{name}": f"@{by}" for name, by in writers.items()}
+        refusal.facts["renewed"] = {f"@{name}": f"@{writer}" for name, writer in writers.items()}
 
     # --- halos ----------------------------------------------------------------------------
 
     def _plan_halo(
         self, i: int, j: int, verdict: Verdict, names: list[str], key: Any, raw: Refusal
     ) -> Refusal | None:
-        """Let launch j compute itself what it reads of launch i.  Returns why it may not; None if it may."""
+        """Let launch j recompute the elements that it reads of launch i.  Returns why it may not; None if it may."""
         buffer = raw.buffer
         assert buffer is not None
-        others = self._other_users(i, j, buffer)
-        if others is not None:
-            raw.message += f"; it cannot compute that itself, since {others}"
+        other_users = self._other_users(i, j, buffer)
+        if other_users is not None:
+            raw.message += f"; it cannot compute that itself, since {other_users}"
             return raw
-        planned = self.proofs.tile(key, verdict, placeholder(names.index(buffer)))
-        if isinstance(planned, Refusal):
-            refusal = with_buffer_names(planned, names)
+        plan = self.proofs.tile(key, verdict, placeholder(names.index(buffer)))
+        if isinstance(plan, Refusal):
+            refusal = with_buffer_names(plan, names)
             refusal.message = f"{raw.message}; {refusal.message}"
             refusal.facts = dict(raw.facts)
             return refusal
-        tile, cost = replace(planned[0], buffer=buffer), planned[1]
+        tile, cost = replace(plan[0], buffer=buffer), plan[1]
         if self.halo != "always" and not is_profitable(cost):
             message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
             return Refusal("halo-cost", message, buffer, facts=cost.facts())
-        needed = tile.size * (self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0)
+        tile_bytes = tile.size * (self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0)
         workgroup_bytes = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
-        if needed + workgroup_bytes > self.budget:
+        if tile_bytes + workgroup_bytes > self.budget:
             message = (
-                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {workgroup_bytes}, "
+                f"the tile of @{buffer} with its halo takes {tile_bytes} bytes of workgroup memory beside {workgroup_bytes}, "
                 f"the budget is {self.budget}"
             )
-            return Refusal("budget", message, buffer, facts={"required_bytes": needed + workgroup_bytes})
-        return self._admit_halo(HaloHandoff(i, j, tile, cost, needed))
+            return Refusal("budget", message, buffer, facts={"required_bytes": tile_bytes + workgroup_bytes})
+        return self._admit_halo(HaloHandoff(i, j, tile, cost, tile_bytes))
 
     def _other_users(self, i: int, j: int, buffer: str) -> str | None:
-        """Other users of the buffer: the tiles of a halo exist only within the two launches."""
+        """Other users of the buffer, in words; None without any.  The tiles of a halo exist only within the two launches."""
         visibility = self.uses.visibility(buffer)
         if visibility is not None:
             return f"@{buffer} is seen from outside ({visibility})"

@@ -37,7 +37,7 @@ LAUNCH_US = 5.0
 
 BYTES_PER_US = 2.0e6
 OPS_PER_US = 1.0e7
-"""2 TB/s and 10^13 ops/s, the order of magnitude of large GPUs.  The decision depends on them weakly."""
+"""2 TB/s and 10^13 ops/s, the order of magnitude of large GPUs.  The decision depends on them only weakly."""
 
 MIN_INDEX_BITS = 32
 
@@ -84,17 +84,17 @@ class Cost:
         )
 
 
-def time_us(ops: int, moved: int) -> float:
-    """Microseconds that so many ops of all invocations and bytes of memory take, without the launch."""
-    return moved / BYTES_PER_US + ops / OPS_PER_US
+def time_us(ops: int, traffic: int) -> float:
+    """Microseconds for `ops` ops over all invocations and `traffic` bytes of memory, without the launch."""
+    return traffic / BYTES_PER_US + ops / OPS_PER_US
 
 
 def is_profitable(cost: Cost) -> bool:
     """Whether recomputing is cheaper than a launch and the hand-off through memory.
 
     Not if a workgroup would compute more for its neighbours than for itself: its tile would be more than
-    twice its share, and it would run the producer three times or more in sequence, a latency that sums
-    over the whole device do not show.
+    twice its share, and it would run the producer three times or more in sequence.  Sums over the whole
+    device do not show that latency.
     """
     return cost.extra <= cost.invocations and cost.spent_us < cost.saved_us
 
@@ -102,12 +102,12 @@ def is_profitable(cost: Cost) -> bool:
 def plan_tile(pair: PairAccesses, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
     """The tile of `buffer` that a workgroup of the second launch needs, computed by the first (member 0).
 
-    Refused with `halo-producer` if the first cannot be run again, with `raw` if what is needed is no tile.
+    Refused with `halo-producer` if the first cannot be run again, with `raw` if the elements needed are no tile.
     """
     producer = pair.members[0].program
-    problem = _why_not_rerunnable(pair, buffer) or _why_no_shape(pair, buffer)
+    problem = _rerun_problem(pair, buffer) or _shape_problem(pair, buffer)
     if problem is None:
-        tile = _needed_tile(pair, buffer, pair.accesses(0, buffer), pair.accesses(1, buffer))
+        tile = _tile_of(pair, buffer, pair.accesses(0, buffer), pair.accesses(1, buffer))
         if isinstance(tile, HaloTile):
             return tile, _cost(pair, buffer, tile)
         if isinstance(tile, Refusal):
@@ -119,10 +119,10 @@ def plan_tile(pair: PairAccesses, buffer: str) -> tuple[HaloTile, Cost] | Refusa
     return Refusal("halo-producer", message, buffer)
 
 
-# --- what an invocation of the producer writes must be a function of its global id alone
+# --- the writes of a producer's invocation must be a function of its global id alone
 
 
-def _why_not_rerunnable(pair: PairAccesses, buffer: str) -> str | None:
+def _rerun_problem(pair: PairAccesses, buffer: str) -> str | None:
     producer = pair.members[0]
     if producer.program.workgroup[1:] != (1, 1):
         return "its workgroup has more than one dimension"
@@ -143,7 +143,7 @@ def _why_not_rerunnable(pair: PairAccesses, buffer: str) -> str | None:
 
 
 def _depends_on_data(program: Program) -> str | None:
-    """Whether a store happens must not depend on loaded values: the tile would lack elements."""
+    """Refuse stores under conditions on loaded values: the tile could lack elements."""
     data: set[Value] = set()
     guarded_store = False
 
@@ -155,7 +155,7 @@ def _depends_on_data(program: Program) -> str | None:
                     data.update(op.results)
                 guarded_store |= op.name == "store" and guarded
                 continue
-            # what a loop carries may come from anything inside it
+            # a loop-carried value may come from any value inside the loop
             from_data = any(o.name == "load" or any(v in data for v in o.operands) for o in op.walk())
             deciding = bounds(op) if op.name == "for" else op.operands
             conditional = guarded or op.name == "while" or any(v in data for v in deciding)
@@ -170,7 +170,7 @@ def _depends_on_data(program: Program) -> str | None:
     return "whether it stores an element depends on data that it loads" if guarded_store else None
 
 
-def _why_no_shape(pair: PairAccesses, buffer: str) -> str | None:
+def _shape_problem(pair: PairAccesses, buffer: str) -> str | None:
     grid = static_grid(pair.grid)
     if grid is None:
         return "the number of workgroups is not known"
@@ -194,10 +194,10 @@ def _height(block: Block) -> int:
 # --- the global ids that write the elements that a workgroup reads
 
 
-def _needed_tile(
+def _tile_of(
     pair: PairAccesses, buffer: str, writes: Sequence[MemoryAccess], reads: Sequence[MemoryAccess]
 ) -> HaloTile | Refusal | str:
-    """The tile; a Refusal if the reads are no tile's, or in words why the producer cannot compute it."""
+    """The tile; a Refusal if the reads form no tile; in words, why the producer cannot compute it."""
     grid = static_grid(pair.grid)
     length = pair.program.buffers[buffer].count
     assert grid is not None and length is not None
@@ -213,20 +213,20 @@ def _needed_tile(
     if len(strides) != 1:
         return f"its stores to @{buffer} have different strides"
     stride = strides.pop()
-    needed: list[int] = []
+    elements: list[int] = []
     for access in reads:
         if access.is_write:
             return Refusal("raw", f"@{pair.members[1].program.name} writes @{buffer} as well", buffer)
         bounds_read = _read_bounds(access, stride * lanes if grid[0] > 1 else 0)
         if bounds_read is None or not _is_element(access, length):
             return Refusal("raw", f"{access.describe()} is not near what its own workgroup makes", buffer)
-        needed += bounds_read
+        elements += bounds_read
     # id i writes elements stride * i + [low, high]; both ids are counted from the workgroup's first
     low, high = min(offsets), max(offsets)
-    # from the least id that may write the first element needed to the largest one that may write the last; and the
-    # workgroup's own, as an id that nobody needs may be the one at fault
-    first = min(-((high - min(needed)) // stride), 0)
-    last = max((max(needed) - low) // stride, lanes - 1)
+    # from the least id that may write the first element needed to the largest one that may write the last; and all
+    # ids of the workgroup, since one whose elements nobody reads may still fault
+    first = min(-((high - min(elements)) // stride), 0)
+    last = max((max(elements) - low) // stride, lanes - 1)
     invocations = grid[0] * lanes
     count = last - first + 1
     if count < 1 or invocations + max(-first, 0) + max(last, 0) >= 1 << 32:
@@ -239,15 +239,15 @@ def _store_pattern(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, 
     """(s, low, high) of a store to `s * global_id + c` with c in [low, high]; None for any other."""
     if isinstance(access.index, Unknown):
         return None
-    ids, rest = access.expr.local_id_coefficients()
-    if any(symbol.kind is not SymbolKind.LOOP and workgroup_axis(symbol) != 0 for symbol in rest):
+    ids, other_terms = access.expr.local_id_coefficients()
+    if any(symbol.kind is not SymbolKind.LOOP and workgroup_axis(symbol) != 0 for symbol in other_terms):
         return None
-    stride = sum(c for symbol, c in rest.items() if symbol.kind is not SymbolKind.LOOP)
+    stride = sum(c for symbol, c in other_terms.items() if symbol.kind is not SymbolKind.LOOP)
     low, high = (AffineExpr(access.expr.const) + access.expr.terms_of(SymbolKind.LOOP)).range()
     per_lane = ids.get("x", stride if lanes == 1 else 0)
-    moves = per_lane * lanes if groups > 1 else 0
-    # workgroups must move by what their lanes span, or the index is no multiple of the global id
-    if per_lane < 1 or stride != moves or None in access.loops:
+    group_stride = per_lane * lanes if groups > 1 else 0
+    # neighbouring workgroups must be as far apart as their lanes span, or the index is no multiple of the global id
+    if per_lane < 1 or stride != group_stride or None in access.loops:
         return None
     return per_lane, low, high + access.width - 1
 
@@ -259,7 +259,7 @@ def _read_bounds(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
     base = access.expr.terms_of(SymbolKind.GROUP)
     if any(workgroup_axis(symbol) != 0 for symbol in base.terms) or sum(base.terms.values()) != stride:
         return None
-    # a range that the branches leave empty is the wrong way round
+    # the range of a branch that no lane takes is inverted
     lanes = {symbol: (lowest, max(lowest, highest)) for symbol, (lowest, highest) in access.lanes.items()}
     low, high = (access.expr - base).range(lanes)
     return low, high + access.width - 1
@@ -273,7 +273,7 @@ def _is_element(access: MemoryAccess, length: int) -> bool:
     return is_in_bounds_value(access.expr.range(access.lanes), dtype, length)
 
 
-# --- what it costs
+# --- costs
 
 
 def _cost(pair: PairAccesses, buffer: str, tile: HaloTile) -> Cost:
@@ -281,25 +281,25 @@ def _cost(pair: PairAccesses, buffer: str, tile: HaloTile) -> Cost:
     lanes = producer.workgroup[0]
     extra = max(0, tile.count - lanes)
     groups = tile.invocations // lanes
-    ops, moved = work_of(producer)
+    ops, loaded = work_of(producer)
     dtype = pair.program.buffers[buffer].dtype
-    whole = tile.length * (dtype.size_bytes or 0)
-    return Cost(lanes, extra, groups * extra * ops, groups * extra * moved, 2 * whole)
+    buffer_bytes = tile.length * (dtype.size_bytes or 0)
+    return Cost(lanes, extra, groups * extra * ops, groups * extra * loaded, 2 * buffer_bytes)
 
 
 def work_of(program: Program) -> tuple[int, int]:
-    """Ops and loaded bytes of one invocation; a loop of unknown trip count is taken to run once."""
+    """Ops and loaded bytes of one invocation; a loop of unknown trip count counts once."""
 
     def block(inner: Block) -> tuple[int, int]:
-        ops = moved = 0
+        ops = traffic = 0
         for op in inner.ops:
             ops += 1
             if op.name == "load":
-                moved += op.result.type.size_bytes or 0
+                traffic += op.result.type.size_bytes or 0
             times = (trip_count(op) or 1) if op.name == "for" else 1
             for region in op.regions:
                 more_ops, more_bytes = block(region)
-                ops, moved = ops + times * more_ops, moved + times * more_bytes
-        return ops, moved
+                ops, traffic = ops + times * more_ops, traffic + times * more_bytes
+        return ops, traffic
 
     return block(program.body)

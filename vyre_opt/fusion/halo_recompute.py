@@ -1,4 +1,4 @@
-"""Rewriting for halos: each workgroup computes a hand-off itself, its neighbours' elements that it reads included.
+"""Rewriting for halos: each workgroup computes its part of a hand-off, including the neighbours' elements that it reads.
 
     elements of the hand-off    ... |---- of workgroup w ----| ...
     what workgroup w reads       |lo|                        |hi|      the halo
@@ -90,7 +90,7 @@ class OpEmitter:
     def extent(
         self, extent: Extent, name: str, dtype: DataType, length: Callable[[str, int | None], Value]
     ) -> Value:
-        """An expression of lengths, no part of which is too large for the type, as a value; `length` emits one of a buffer."""
+        """Emit an expression of lengths; no part may be too large for `dtype`.  `length` emits the length of a buffer."""
         if isinstance(extent, int):
             return self.const(extent, dtype)
         if extent.name == "len":
@@ -110,25 +110,25 @@ class OpEmitter:
 
 def rebase(ops: list[Op], tile: HaloTile) -> list[Op]:
     """The ops with their indices of the buffer rebased to the tile's first element."""
-    rebased: list[Op] = []
+    new_ops: list[Op] = []
     for op in ops:
         for block in op.regions:
             block.ops = rebase(block.ops, tile)
         if op.attrs.get("buffer") != tile.buffer:
-            rebased.append(op)
+            new_ops.append(op)
         elif op.name == "len":
             count = wrap(tile.length, op.result.type)
             become(op, "const", (), {"value": count})
-            rebased.append(op)
+            new_ops.append(op)
         else:
-            index = _rebased_index(op.index, tile, rebased, op.loc)
+            index = _rebased_index(op.index, tile, new_ops, op.loc)
             op.operands = (*op.operands[:-1], index)
-            rebased.append(op)
-    return rebased
+            new_ops.append(op)
+    return new_ops
 
 
 def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | None) -> Value:
-    """`index - (stride * workgroup id + low)`, which is right modulo 2^bits and lies in the tile."""
+    """`index - (stride * workgroup id + low)`: exact, since it is right modulo 2^bits and lies in the tile."""
     emit = OpEmitter(ops, loc)
     dtype = index.type
     workgroup = emit.identity("workgroup_id", "workgroup")
@@ -196,15 +196,15 @@ class _Identities:
 _IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
 
 
-def _rename_ids(ops: list[Op], ids: _Identities, replaced: dict[Value, Value]) -> None:
+def _rename_ids(ops: list[Op], ids: _Identities, replacements: dict[Value, Value]) -> None:
     """Replace the ids in `ops`, in place, by those of the given invocation."""
     remaining: list[Op] = []
     for op in ops:
-        substitute(op, replaced)
+        substitute(op, replacements)
         if op.name in _IDS:
-            replaced[op.result] = ids.value(op.name, op.attrs.get("axis", "x"))
+            replacements[op.result] = ids.value(op.name, op.attrs.get("axis", "x"))
             continue
         for block in op.regions:
-            _rename_ids(block.ops, ids, replaced)
+            _rename_ids(block.ops, ids, replacements)
         remaining.append(op)
     ops[:] = remaining

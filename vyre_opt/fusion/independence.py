@@ -1,4 +1,4 @@
-"""Whether the workgroups of a program run in any order, so that one may do the work of several, one after the other."""
+"""Whether workgroups of a program may run in any order, so that one may do the work of several in sequence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ __all__ = ["order_refusal"]
 
 
 def order_refusal(program: Program, reason: str) -> Refusal | None:
-    """Why workgroups may not run one after the other: they may wait for each other, or what they print comes in order."""
-
+    """Why workgroups may not run in sequence: they may wait for each other, or print in their order; None if they may."""
     name, has_while = program.name, any(op.name == "while" for op in program.walk())
     if program.cluster is not None:
         return Refusal(reason, f"workgroups of @{name} meet in clusters", loc=program.loc)

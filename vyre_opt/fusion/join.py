@@ -32,27 +32,27 @@ __all__ = ["JoinPlan", "barrier", "join", "joined_name"]
 MAX_NAME = 48
 
 
-def joined_name(members: Sequence[BoundProgram], used: Container[str]) -> str:
+def joined_name(members: Sequence[BoundProgram], existing: Container[str]) -> str:
     """`a_then_b`; `a_to_z` if that is too long."""
     names = [member.program.name for member in members]
     name = "_then_".join(names)
     if len(name) > MAX_NAME:
         name = f"{names[0]}_to_{names[-1]}"
-    return fresh_name(name, used)
+    return fresh_name(name, existing)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """All that a joined program is made of, so that equal plans give equal programs but for the name.
+    """All inputs of a join: equal plans give programs that are equal except for the name.
 
     `lengths`: elements of the pipeline's buffers, sorted by name.  `barriers`: members that get a barrier before them.
-    `internal`: buffers that nobody else uses, which become transient ones of the program.
-    `initialized`: those that are read only where the program itself wrote before, so not live-in.
-    `private`: initialized ones that nobody else uses, but that the pipeline sizes: they stay bound, and nobody sees them.
-    `tiles`: hand-offs that each workgroup computes itself, its neighbours' elements included.
+    `internal`: buffers that nothing else uses; they become transient buffers of the program.
+    `initialized`: buffers that are read only where the program itself wrote before, so they are not live-in.
+    `private`: initialized buffers that nothing else uses and that the pipeline sizes: they stay bound, but unobserved.
+    `tiles`: hand-offs that each workgroup computes itself, including elements of its neighbours.
     `rewritten`: buffers that launches between the members write: loads of one index before and after a
     barrier of `barriers` are then not merged into one value.
-    `equal`: for a length of a buffer (see ir/grids.py) the one that is taken in its place, as it is equal.
+    `equal`: length of a buffer (see ir/grids.py) -> the equal length that replaces it.
     """
 
     members: tuple[BoundProgram, ...]
@@ -83,7 +83,7 @@ def join(name: str, plan: JoinPlan, owners: dict[Op, int] | None = None) -> Prog
         for formal, actual in member.bindings:
             formals_of.setdefault(actual, []).append(formal)
     for actual, formals in formals_of.items():
-        buffer = _merged(actual, formals, lengths, actual in plan.initialized)
+        buffer = _merge_buffers(actual, formals, lengths, actual in plan.initialized)
         if actual in by_buffer:
             buffer.shape, buffer.access = (by_buffer[actual].size,), AccessMode.WORKGROUP
         if actual in by_buffer or actual in plan.internal or actual in plan.private:
@@ -96,10 +96,10 @@ def join(name: str, plan: JoinPlan, owners: dict[Op, int] | None = None) -> Prog
     boundaries: dict[Op, Collection[str]] = {}
     for number, member in enumerate(members):
         if number in plan.barriers:
-            before = barrier(member.program)
-            locate_member([before], number, member.program, "both")
-            program.body.ops.append(before)
-            boundaries[before] = plan.rewritten
+            boundary = barrier(member.program)
+            locate_member([boundary], number, member.program, "both")
+            program.body.ops.append(boundary)
+            boundaries[boundary] = plan.rewritten
         ops = _body(member, number, program, by_buffer, equal)
         program.body.ops += ops
         if owners is not None:
@@ -118,16 +118,16 @@ def barrier(before: Program) -> Op:
     return Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=before.loc)
 
 
-def _merged(
+def _merge_buffers(
     name: str, formals: Sequence[Buffer], lengths: Mapping[str, int | None], is_initialized: bool
 ) -> Buffer:
-    """One buffer that stands for those of several programs, and allows all that each of them allows."""
+    """One buffer in place of those of several programs, with the union of their accesses."""
     shape = [
         next(
-            (extent for extent in (lengths.get(length_key(name, number)), *declared) if extent is not None),
+            (extent for extent in (lengths.get(length_key(name, number)), *extents) if extent is not None),
             None,
         )
-        for number, declared in enumerate(zip(*(b.shape for b in formals), strict=True))
+        for number, extents in enumerate(zip(*(b.shape for b in formals), strict=True))
     ]
     if len(shape) == 1 and lengths[name] is not None:
         shape = [lengths[name]]
@@ -137,7 +137,7 @@ def _merged(
     access = modes.pop() if len(modes) == 1 else AccessMode.READ_WRITE
     is_output = any(b.live_out or b.access is AccessMode.WRITE for b in formals)
     if access is AccessMode.READ_WRITE:
-        # a member that only reads takes what was there before, unless the joined program wrote all of it first
+        # a member that only reads sees earlier contents, unless the joined program wrote all elements first
         live_in, live_out = is_input or (reads and not is_initialized), is_output
     else:
         live_in, live_out = is_input, any(b.live_out for b in formals)
@@ -180,7 +180,7 @@ def _body(
 def _check_bounds(
     ops: list[Op], member: BoundProgram, program: Program, tiles: Mapping[str, HaloTile]
 ) -> None:
-    """Keep the faults of what a member accesses out of bounds of buffers that become tiles."""
+    """Keep the faults of a member's accesses out of bounds of buffers that become tiles."""
     member_tiles = [tile for tile in tiles.values() if tile.buffer in member.buffers]
     if not member_tiles:
         return
@@ -188,15 +188,15 @@ def _check_bounds(
     buffers = program.buffers | {
         tile.buffer: replace(program.buffers[tile.buffer], shape=(tile.length,)) for tile in member_tiles
     }
-    around = replace(member.program, grid=program.grid, buffers=buffers, body=body)
-    moved = {tile.buffer for tile in member_tiles}
-    accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in moved}
-    add_checks(around, accesses)
+    program_with_storage = replace(member.program, grid=program.grid, buffers=buffers, body=body)
+    tile_names = {tile.buffer for tile in member_tiles}
+    accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in tile_names}
+    add_checks(program_with_storage, accesses)
     ops[:] = body.ops
 
 
 def _length(attrs: dict[str, Any], equal: Mapping[str, str]) -> dict[str, Any]:
-    """Buffer whose length a `len` gives: the first of those with equal lengths."""
+    """Attributes of a `len` of the buffer that represents all buffers of equal length."""
     key = equal.get(length_key(attrs["buffer"], attrs.get("dimension")))
     if key is None:
         return attrs

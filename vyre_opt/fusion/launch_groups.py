@@ -1,4 +1,4 @@
-"""Stages, groups and plans of launch fusion, and what can be wrong with them.
+"""Stages, groups and plans of launch fusion, and their errors.
 
 Byte counts are u64: integers from 0 to 2^64 - 1, and so are their sums.
 """
@@ -32,7 +32,7 @@ U64_MAX = (1 << 64) - 1
 
 
 class LaunchFusionError(ValueError):
-    """Stages that no plan exists for.  The kinds are attributes too: `LaunchFusionError.ZeroBudget`.
+    """Error for stages without a plan.  The kinds are attributes too: `LaunchFusionError.ZeroBudget`.
 
     Errors of one kind with equal fields are equal.
     """
@@ -68,7 +68,7 @@ class DuplicateStage(LaunchFusionError):
 
 
 class ByteCountOverflow(LaunchFusionError):
-    """The sum that `field` of a group or a plan holds is beyond u64."""
+    """The sum in `field` of a group or a plan is beyond u64."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field)
@@ -98,15 +98,15 @@ for _kind in (ZeroBudget, DuplicateStage, ByteCountOverflow, StageOverBudget):
     setattr(LaunchFusionError, _kind.__name__, _kind)
 
 
-def byte_count(value: Any, what: str) -> int:
+def byte_count(value: Any, label: str) -> int:
     """`value` as an int of u64.  Raises LaunchFusionError."""
-    count = _integer(value, what)
+    count = _integer(value, label)
     if not 0 <= count <= U64_MAX:
-        raise LaunchFusionError(f"{what} is {count}; bytes are counted from 0 to 2^64 - 1")
+        raise LaunchFusionError(f"{label} is {count}; bytes are counted from 0 to 2^64 - 1")
     return count
 
 
-def _integer(value: Any, what: str) -> int:
+def _integer(value: Any, label: str) -> int:
     """A plain int: a NumPy integer would wrap in sums."""
     if type(value) is int:
         return value
@@ -115,22 +115,22 @@ def _integer(value: Any, what: str) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise LaunchFusionError(f"{what} is {value!r}, which is not an integer") from None
+        raise LaunchFusionError(f"{label} is {value!r}, which is not an integer") from None
 
 
-def is_flag(value: Any, what: str) -> bool:
-    """`value` as a bool.  Raises LaunchFusionError for what is neither true nor false."""
+def is_flag(value: Any, label: str) -> bool:
+    """`value` as a bool.  Raises LaunchFusionError for a value that is neither true nor false."""
     if isinstance(value, str) or value not in (0, 1):
-        raise LaunchFusionError(f"{what} is {value!r}; it is True or False")
+        raise LaunchFusionError(f"{label} is {value!r}; it is True or False")
     return bool(value)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFusionStage:
-    """A launch in a line of launches, each of which takes what the one before it gives.
+    """A launch in a line of launches, where each takes the output of the one before.
 
-    Stages may share a group only if their `layout_hash` is equal.  `scratch_bytes` is what the
-    stage needs for itself.  A stage that `requires_host_materialization` begins a group.
+    Stages may share a group only if their `layout_hash` is equal.  `scratch_bytes`: memory that only this
+    stage uses.  A stage that `requires_host_materialization` begins a group.
     Raises LaunchFusionError for a field that is not an integer, or bytes that are not u64.
     """
 
@@ -160,8 +160,8 @@ class LaunchFusionStage:
 class LaunchFusionGroup:
     """Stages that become one launch, in order.
 
-    `required_bytes`: what they hold at once.  `avoided_intermediate_bytes`: of intermediate
-    results that no longer pass through memory.
+    `required_bytes`: bytes that the group holds at once.  `avoided_intermediate_bytes`: bytes of
+    intermediate results that no longer pass through memory.
     """
 
     stage_ids: list[int]
@@ -181,11 +181,11 @@ class LaunchFusionPlan:
 
 
 def plan_of(groups: list[LaunchFusionGroup]) -> LaunchFusionPlan:
-    """The plan that consists of `groups`.  Raises ByteCountOverflow for the sum of what they avoid."""
-    avoided = sum(group.avoided_intermediate_bytes for group in groups)
-    check_sum(avoided, "avoided_intermediate_bytes")
+    """The plan that consists of `groups`.  Raises ByteCountOverflow for the sum of avoided bytes."""
+    total = sum(group.avoided_intermediate_bytes for group in groups)
+    check_sum(total, "avoided_intermediate_bytes")
     stages = sum(len(group.stage_ids) for group in groups)
-    return LaunchFusionPlan(groups, len(groups), stages - len(groups), avoided)
+    return LaunchFusionPlan(groups, len(groups), stages - len(groups), total)
 
 
 def check_sum(total: int, field: str) -> None:
@@ -197,7 +197,7 @@ def check_sum(total: int, field: str) -> None:
 def check_unique(ids: Sequence[int]) -> None:
     """Raises DuplicateStage for the first id that was there before."""
     seen: set[int] = set()
-    for each in ids:
-        if each in seen:
-            raise DuplicateStage(each)
-        seen.add(each)
+    for id in ids:
+        if id in seen:
+            raise DuplicateStage(id)
+        seen.add(id)

@@ -1,11 +1,11 @@
-"""Another order of launches, in which fewer are left once some become one.
+"""Reordering of launches, so that fusion leaves fewer of them.
 
     launch @a (@x, @t)                 launch @a_then_c (@x, @t, @z)
     launch @b (@p, @q)       ->        launch @b (@p, @q)
     launch @c (@t, @z)
 
-A launch may come before another if neither writes what the other touches, they do not both print, and one of them cannot be
-at fault, and is not the one that prints: then what a call prints and the fault that it tells are the same in both orders.
+Two launches may change places if neither writes a buffer that the other uses, and one of them neither faults nor prints:
+then the printed lines and the reported fault are the same in both orders.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .pair_legality import static_grid
 __all__ = ["LaunchOrder", "cannot_fault"]
 
 MAX_LAUNCHES = 32
-"""Longer runs are left as they are."""
+"""Longer runs keep their order."""
 MAX_TRIES = 64
-"""Orders of a run that are planned."""
+"""The most orders of a run that are planned."""
 
 _FAULTING = ("trap", "assert", "check_bounds", "call")
 
@@ -42,7 +42,7 @@ def cannot_fault(program: Program) -> bool:
 
 
 def _has_open_step(op: Op) -> bool:
-    """Whether a loop may be at fault by its step: one of the text that is constant is at least 1."""
+    """Whether a loop may fault because of its step; the verifier has checked a constant step."""
     return op.name == "for" and not isinstance(bounds(op)[2], int)
 
 
@@ -55,29 +55,29 @@ class LaunchOrder:
         self._cannot_fault: dict[tuple[Program, Grid, tuple[Shape, ...]], bool] = {}
         self._prints: dict[Program, bool] = {}
 
-    def refusal(self, one: LaunchNode, other: LaunchNode) -> Refusal | None:
+    def refusal(self, first: LaunchNode, second: LaunchNode) -> Refusal | None:
         """Why two launches may not change places."""
-        shared = (one.writes & other.touched) | (other.writes & one.touched)
-        names = f"@{one.launch.program} and @{other.launch.program}"
+        shared = (first.writes & second.buffers) | (second.writes & first.buffers)
+        names = f"@{first.launch.program} and @{second.launch.program}"
         if shared:
             return Refusal("shared", f"{names} share @{min(shared)}", min(shared))
-        if self._do_print(one.member.program) and self._do_print(other.member.program):
+        if self._may_print(first.member.program) and self._may_print(second.member.program):
             return Refusal("prints", f"{names} both print")
-        if self.sound_one(one, other) is None:
-            why = (
+        if self.fault_free_node(first, second) is None:
+            reason = (
                 "one prints, and the other may be at fault, which ends what is printed"
-                if any(self._do_print(node.member.program) for node in (one, other))
+                if any(self._may_print(node.member.program) for node in (first, second))
                 else "both may be at fault, and the earlier fault is the one that is told"
             )
-            return Refusal("faults", f"{names}: {why}")
+            return Refusal("faults", f"{names}: {reason}")
         return None
 
-    def sound_one(self, one: LaunchNode, other: LaunchNode) -> LaunchNode | None:
-        """One of two launches that cannot be at fault, and prints nothing."""
-        silent = [node for node in (one, other) if not self._do_print(node.member.program)]
-        return next((node for node in silent if self._is_sound(node)), None)
+    def fault_free_node(self, first: LaunchNode, second: LaunchNode) -> LaunchNode | None:
+        """One of two launches that neither faults nor prints; None if there is none."""
+        non_printing = [node for node in (first, second) if not self._may_print(node.member.program)]
+        return next((node for node in non_printing if self._is_fault_free(node)), None)
 
-    def _is_sound(self, node: LaunchNode) -> bool:
+    def _is_fault_free(self, node: LaunchNode) -> bool:
         program = node.member.program
         shapes = tuple(self._passed_shape(formal, actual) for formal, actual in node.member.bindings)
         key = program, node.grid, shapes
@@ -91,51 +91,54 @@ class LaunchOrder:
         return self._cannot_fault[key]
 
     def _passed_shape(self, formal: Buffer, actual: str) -> Shape:
-        """The extents of a buffer of a program, those of the pipeline's where these are known."""
-        known = [self.lengths.get(length_key(actual, dimension)) for dimension in range(formal.dimensions)]
+        """The extents of a program's buffer, completed from the pipeline's buffer."""
+        pipeline_extents = [
+            self.lengths.get(length_key(actual, dimension)) for dimension in range(formal.dimensions)
+        ]
         if formal.dimensions == 1:
-            known = [self.lengths.get(actual)]
+            pipeline_extents = [self.lengths.get(actual)]
         return tuple(
-            one if one is not None else other for one, other in zip(formal.shape, known, strict=True)
+            declared if declared is not None else passed
+            for declared, passed in zip(formal.shape, pipeline_extents, strict=True)
         )
 
-    def _do_print(self, program: Program) -> bool:
+    def _may_print(self, program: Program) -> bool:
         if program not in self._prints:
             self._prints[program] = any(op.name in ("debug_print", "call") for op in program.walk())
         return self._prints[program]
 
-    def better(
+    def best_order(
         self,
         run: Sequence[LaunchNode],
         stays: Callable[[LaunchNode], bool],
-        groups_of: Callable[[Sequence[LaunchNode]], int | None],
+        count_launches: Callable[[Sequence[LaunchNode]], int | None],
     ) -> tuple[Sequence[LaunchNode], list[tuple[LaunchNode, LaunchNode, Refusal]]]:
-        """The order of a run that leaves the fewest launches by `groups_of`, which gives None for one that may not be, and for each that would leave fewer if it came earlier: itself,
-        the launch that it would follow, and why it may not.
+        """Return the order of a run that leaves the fewest launches, and the moves that would leave fewer but are refused:
+        the launch, the launch that it would follow, and the refusal.
 
-        `stays`: whether a launch keeps its place.
+        `stays`: whether a launch keeps its place.  `count_launches`: launches after fusion; None for an invalid order.
         """
-        missed: list[tuple[LaunchNode, LaunchNode, Refusal]] = []
-        fewest = groups_of(run) if 2 < len(run) <= MAX_LAUNCHES else None
+        missed_moves: list[tuple[LaunchNode, LaunchNode, Refusal]] = []
+        fewest = count_launches(run) if 2 < len(run) <= MAX_LAUNCHES else None
         tries = 0
-        for moved in run[2:] if fewest is not None and fewest > 1 else ():
-            at = run.index(moved)
+        for node in run[2:] if fewest is not None and fewest > 1 else ():
+            index = run.index(node)
             refusal = None
-            for before in range(at - 2, -1, -1):
-                if stays(moved) or not run[before].touched & moved.touched or tries == MAX_TRIES:
+            for before in range(index - 2, -1, -1):
+                if stays(node) or not run[before].buffers & node.buffers or tries == MAX_TRIES:
                     continue
-                passed = run[before + 1 : at]
-                refusal = next((r for other in passed if (r := self.refusal(moved, other))), None)
+                between = run[before + 1 : index]
+                refusal = next((r for other in between if (r := self.refusal(node, other))), None)
                 if refusal is not None and refusal.reason != "faults":
                     break
-                order = [*run[: before + 1], moved, *passed, *run[at + 1 :]]
+                order = [*run[: before + 1], node, *between, *run[index + 1 :]]
                 tries += 1
-                count = groups_of(order)
+                count = count_launches(order)
                 if count is None or fewest is None or count >= fewest:
                     continue
                 if refusal is not None:
-                    missed.append((moved, run[before], refusal))
+                    missed_moves.append((node, run[before], refusal))
                     break
                 run, fewest = order, count
                 break
-        return run, missed
+        return run, missed_moves

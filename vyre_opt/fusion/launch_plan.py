@@ -49,15 +49,15 @@ STRATEGIES = ("greedy", "optimal")
 def plan_launch_fusion(
     stages: Iterable[LaunchFusionStage], max_group_bytes: int, strategy: str = "greedy"
 ) -> LaunchFusionPlan:
-    """The groups that `stages`, in order, are launched in, each of at most `max_group_bytes`.
+    """Split `stages`, in order, into groups of at most `max_group_bytes` that become one launch each.
 
     `strategy`: "greedy", one pass in linear time, or "optimal": the fewest launches, and of
     such plans one that moves the fewest bytes (see above).
 
     Raises, in this order: ZeroBudget; DuplicateStage for the first id that repeats; then, from
-    left to right, ByteCountOverflow for what a group requires beyond u64 and StageOverBudget for a
-    stage that does not fit alone; last, ByteCountOverflow for what all groups avoid.  Arguments of other
-    types or values, such as an unknown strategy, are a LaunchFusionError.
+    left to right, ByteCountOverflow for required bytes beyond u64 and StageOverBudget for a stage that
+    does not fit alone; last, ByteCountOverflow for the sum of avoided bytes.  Arguments of other types or
+    values, such as an unknown strategy, are a LaunchFusionError.
     """
     if strategy not in STRATEGIES:
         raise LaunchFusionError(f"unknown strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}")
@@ -101,12 +101,12 @@ def _plan_greedy(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusi
             stage = stages[end]
             if stage.requires_host_materialization or stage.layout_hash != leader.layout_hash:
                 break
-            grown = required + stage.scratch_bytes + stage.output_bytes
-            if grown > U64_MAX:
+            total = required + stage.scratch_bytes + stage.output_bytes
+            if total > U64_MAX:
                 raise ByteCountOverflow("required_bytes")
-            if grown > budget:
+            if total > budget:
                 break
-            required = grown
+            required = total
             avoided += stages[end - 1].output_bytes
             end += 1
         total_avoided += avoided
@@ -135,16 +135,16 @@ def _plan_optimal(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFus
 
 
 def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list[int], list[SharedSpan]]:
-    """The stages' memory as buffers: 2k is what stage k alone holds, 2k + 1 what it hands to the next."""
+    """The stages' memory as buffers: number 2k for stage k alone, 2k + 1 for its hand-off to the next stage."""
     handoffs = [min(a.output_bytes, b.input_bytes) for a, b in pairwise(stages)]
     sizes: list[int] = []
     memory: list[StageMemory] = []
-    received = 0
-    for k, (stage, sent) in enumerate(zip(stages, [*handoffs, 0], strict=False)):
-        sizes += (stage.input_bytes - received + stage.output_bytes - sent, sent)
+    incoming = 0
+    for k, (stage, outgoing) in enumerate(zip(stages, [*handoffs, 0], strict=False)):
+        sizes += (stage.input_bytes - incoming + stage.output_bytes - outgoing, outgoing)
         buffers = (2 * k - 1, 2 * k, 2 * k + 1) if k else (0, 1)
         memory.append(StageMemory(buffers, stage.scratch_bytes))
-        received = sent
+        incoming = outgoing
     spans = [
         SharedSpan(k, k + 1, size, 0)
         if stages[k].requires_host_materialization

@@ -46,7 +46,7 @@ class PipelineStage:
 
     @property
     def buffers(self) -> tuple[str, ...]:
-        """All that it reads or writes, each once."""
+        """Buffers that the stage reads or writes, each once."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
@@ -61,7 +61,7 @@ def plan_pipeline_fusion(
 ) -> LaunchFusionPlan:
     """The plan of fewest launches, and of those one that moves the fewest bytes.
 
-    `buffer_bytes`: the size of every buffer.  `host_visible`: those whose contents are used outside of the
+    `buffer_bytes`: the size of every buffer.  `host_visible`: buffers whose contents are used outside of the
     stages; they are never elided.
     `may_join(first, last)`: whether stage number `last` may follow in the group of the stages `first` to
     `last - 1`; if so, it must be able to join any tail of it.  None: always.  It is called only where
@@ -79,7 +79,7 @@ def plan_pipeline_fusion(
         raise ZeroBudget
     ids = [stage.id for stage in stages]
     check_unique(ids)
-    numbers, sizes = _numbered(stages, buffer_bytes)
+    numbers, sizes = _number_buffers(stages, buffer_bytes)
     memory = [
         StageMemory(
             tuple(numbers[name] for name in stage.buffers),
@@ -117,24 +117,24 @@ def bytes_moved(
     for group in plan.groups:
         starts.append(starts[-1] + len(group.stage_ids))
     spans = list(_spans(stages, buffer_bytes, host_visible))
-    return each_alone - sum(moved for moved, _ in group_totals(starts[:-1], spans, len(stages)))
+    return each_alone - sum(traffic for traffic, _ in group_totals(starts[:-1], spans, len(stages)))
 
 
 def bytes_at_cuts(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], *, host_visible: Collection[str] = ()
 ) -> list[int]:
-    """The memory traffic that a cut between each two neighbours costs, in bytes.
+    """Memory traffic, in bytes, of a cut between each two neighbours.
 
-    It is what one group of all the stages would keep on chip, and this cut alone would move.
+    A cut moves the bytes that one group of all the stages would keep on chip across that place.
     """
     changes = [0] * (len(stages) + 1)
-    for first, last, moved, _ in _spans(stages, buffer_bytes, host_visible):
-        changes[first] += moved
-        changes[last] -= moved
+    for first, last, traffic, _ in _spans(stages, buffer_bytes, host_visible):
+        changes[first] += traffic
+        changes[last] -= traffic
     return list(accumulate(changes[:-2]))
 
 
-def _numbered(
+def _number_buffers(
     stages: Iterable[PipelineStage], buffer_bytes: Mapping[str, int]
 ) -> tuple[dict[str, int], list[int]]:
     """The number of each buffer in use, and the sizes by number."""
@@ -163,9 +163,9 @@ def _spans(
     version: dict[str, tuple[int, int]] = {}  # buffer -> (the stage that wrote it, its last reader)
 
     def end_version(name: str) -> Iterator[SharedSpan]:
-        written, read = version.pop(name, (0, 0))
-        if read > written and name not in visible:
-            yield SharedSpan(written, read, buffer_bytes[name], buffer_bytes[name])
+        writer, reader = version.pop(name, (0, 0))
+        if reader > writer and name not in visible:
+            yield SharedSpan(writer, reader, buffer_bytes[name], buffer_bytes[name])
 
     for number, stage in enumerate(stages):
         for name in set(stage.reads):

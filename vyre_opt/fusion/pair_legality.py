@@ -1,13 +1,13 @@
 """Whether one launch may follow another in the same program: proofs for two launches at a time.
 
-As separate launches, all workgroups of the first are done when the second begins.  In one program, only
-what a workgroup did itself is done.  So the two may be joined if no element is written by one of them
-and accessed by the other *in another workgroup*; within a workgroup a barrier between the bodies keeps
-the order (`needs_barrier`).
+As separate launches, all workgroups of the first have finished when the second begins.  In one program,
+only the same workgroup has finished the first body.  So the two may be joined if no element is written
+by one of them and accessed by the other *in another workgroup*; within a workgroup a barrier between the
+bodies keeps the order (`needs_barrier`).
 
 The condition is about the launches as they are written, one after the other, so several may be joined
-if any two of them may.  What a proof rests on must hold there too: values that both load from a buffer
-are equal only if no launch between them writes the buffer.  Such buffers are `rewritten`.
+if any two of them may.  The assumptions of a proof must hold there too: values that both load from a
+buffer are equal only if no launch between them writes the buffer.  Such buffers are `rewritten`.
 
 Programs have no data races, so an access by another workgroup is also excluded where it would race: if
 the workgroup that reads an element surely writes it in the other launch, no other workgroup does there.
@@ -55,18 +55,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LaunchPair:
-    """Two launches, the second after the first: all that a verdict on them rests on, so that equal pairs have equal ones.
+    """Two launches, the second after the first: all inputs of a verdict, so that equal pairs have equal verdicts.
 
-    `members`: with placeholders for the buffers that they pass.  `lengths`: those of the placeholders, sorted.
-    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: workgroups along x
-    that access anything, at most, for grids that are not known.
+    `members`: with placeholders for the buffers that they pass.  `lengths`: lengths of the placeholders, sorted.
+    `rewritten`: buffers that both only read and that a launch between them writes.  `max_groups`: upper bound of the
+    workgroups along x that access memory, for open grids.
     """
 
     members: tuple[BoundProgram, BoundProgram]
     lengths: tuple[tuple[str, int | None], ...]
     grids: tuple[Grid, Grid]
     rewritten: frozenset[str] = frozenset()
-    most_groups: int | None = None
+    max_groups: int | None = None
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ Conflict = tuple[MemoryAccess, MemoryAccess]
 
 
 class PairAccesses:
-    """The accesses of two launches over one grid, analysed in one joined program so that their symbols are the same."""
+    """The accesses of two launches over one grid, analysed in one joined program so that they share symbols."""
 
     def __init__(self, pair: LaunchPair) -> None:
         self.members = pair.members
@@ -97,7 +97,7 @@ class PairAccesses:
         self.program = join("pair", plan)
         self.footprints = Footprints(self.program)
         x, y, z = extents_of(self.grid)
-        self.dependence = DependenceTest(self.footprints, (x or pair.most_groups, y, z))
+        self.dependence = DependenceTest(self.footprints, (x or pair.max_groups, y, z))
         events = self.footprints.events
         boundary = self._boundary()
         at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is boundary)
@@ -132,20 +132,20 @@ class PairAccesses:
                 if not self.dependence.disjoint_between_workgroups(p, q):
                     yield p, q
 
-    def covered(self, part: int, buffer: str, of_writes: bool) -> Callable[[MemoryAccess], bool]:
-        """A predicate of accesses of `part`: whether their workgroup surely writes the element in the other part."""
-        computed: list[set[Op]] = []  # only when it is asked for: most pairs have no conflict
+    def coverage(self, part: int, buffer: str, of_writes: bool) -> Callable[[MemoryAccess], bool]:
+        """A predicate of accesses of `part`: whether their own workgroup surely writes the element in the other part."""
+        cache: list[set[Op]] = []  # computed at the first conflict: most pairs have none
 
         def is_covered(access: MemoryAccess) -> bool:
-            if not computed:
-                other, events = self.events[1 - part], self.events[part]
-                computed.append(covered_accesses(self.footprints, buffer, other, events, of_writes))
-            return access.op in computed[0]
+            if not cache:
+                earlier, events = self.events[1 - part], self.events[part]
+                cache.append(covered_accesses(self.footprints, buffer, earlier, events, of_writes))
+            return access.op in cache[0]
 
         return is_covered
 
     def shared(self) -> list[str]:
-        """Buffers that both access and one of them writes."""
+        """Buffers that both access and at least one writes."""
         names = [name for name in self._accesses[0] if name in self._accesses[1]]
         return [n for n in names if any(self.accesses(part, n, True) for part in (0, 1))]
 
@@ -155,21 +155,21 @@ class PairAccesses:
 
 def raw_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second reads what another workgroup of the first writes."""
-    is_covered = pair.covered(1, buffer, of_writes=False)
+    is_covered = pair.coverage(1, buffer, of_writes=False)
     conflicts = pair.conflicts(pair.accesses(0, buffer, True), pair.accesses(1, buffer, False))
     return next(((p, q) for p, q in conflicts if not is_covered(q)), None)
 
 
 def war_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first reads."""
-    is_covered = pair.covered(0, buffer, of_writes=False)
+    is_covered = pair.coverage(0, buffer, of_writes=False)
     conflicts = pair.conflicts(pair.accesses(0, buffer, False), pair.accesses(1, buffer, True))
     return next(((p, q) for p, q in conflicts if not is_covered(p)), None)
 
 
 def waw_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first writes."""
-    first, second = (pair.covered(part, buffer, of_writes=True) for part in (0, 1))
+    first, second = (pair.coverage(part, buffer, of_writes=True) for part in (0, 1))
     conflicts = pair.conflicts(pair.accesses(0, buffer, True), pair.accesses(1, buffer, True))
     return next(((p, q) for p, q in conflicts if not (first(p) or second(q))), None)
 
@@ -182,7 +182,7 @@ _HAZARDS = {
 
 
 def hazard_of(pair: PairAccesses, buffer: str) -> Refusal | None:
-    """Why the order of two launches matters between workgroups, for one buffer; None if it does not."""
+    """Refusal if the order of two launches matters between workgroups, for one buffer; None if it does not."""
     for reason, hazard in (("raw", raw_hazard), ("war", war_hazard), ("waw", waw_hazard)):
         if (conflict := hazard(pair, buffer)) is not None:
             return _describe(pair, buffer, reason, conflict)
@@ -209,7 +209,7 @@ def _describe(pair: PairAccesses, buffer: str, reason: str, conflict: Conflict) 
 
 
 def needs_barrier(pair: PairAccesses) -> bool:
-    """Whether a lane of the second may access what another lane of its workgroup accesses in the first, and one writes."""
+    """Whether two lanes of a workgroup may access one element, one in each launch, and one of them writes."""
     for buffer in pair.shared():
         for p in pair.accesses(0, buffer):
             for q in pair.accesses(1, buffer):
@@ -229,8 +229,8 @@ def incompatible(a: Program, b: Program, grids: tuple[Grid, Grid]) -> Refusal | 
 def _workgroups_differ(a: Program, b: Program) -> Refusal | None:
     if a.workgroup == b.workgroup:
         return None
-    one, other = ("x".join(map(str, m.workgroup)) for m in (a, b))
-    message = f"workgroups differ: @{a.name} has {one} invocations, @{b.name} {other}"
+    first, second = ("x".join(map(str, m.workgroup)) for m in (a, b))
+    message = f"workgroups differ: @{a.name} has {first} invocations, @{b.name} {second}"
     return Refusal("workgroup", message, facts={"workgroups": [a.workgroup, b.workgroup]})
 
 
@@ -238,11 +238,11 @@ def grids_differ(a: Program, b: Program, first: Grid, second: Grid) -> Refusal |
     """Grids are equal if their numbers, or their expressions over lengths, are."""
     if first == second:
         return None
-    shown = [", ".join(map(show_extent, grid)) for grid in (first, second)]
-    message = f"grids differ: @{a.name} runs over ({shown[0]}), @{b.name} over ({shown[1]})"
+    texts = [", ".join(map(show_extent, grid)) for grid in (first, second)]
+    message = f"grids differ: @{a.name} runs over ({texts[0]}), @{b.name} over ({texts[1]})"
     if any(not isinstance(extent, int) for extent in (*first, *second)):
         message += "; that they are the same is not known"
-    return Refusal("grid", message, facts={"grids": shown})
+    return Refusal("grid", message, facts={"grids": texts})
 
 
 def _specs_differ(a: Program, b: Program) -> Refusal | None:
@@ -269,8 +269,8 @@ def _grid_wide(a: Program, b: Program) -> Refusal | None:
     return None
 
 
-def aliased(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    """A program with one buffer passed for two of its own assumes that they are different memory."""
+def alias_refusal(a: BoundProgram, b: BoundProgram) -> Refusal | None:
+    """Refuse a written buffer that a launch passes twice: analyses assume that different names are different memory."""
     for member in (a, b):
         for name in member.buffers:
             if member.buffers.count(name) > 1 and (_writes(a, name) or _writes(b, name)):
@@ -284,12 +284,12 @@ def _writes(member: BoundProgram, name: str) -> bool:
 
 
 def _shared_buffers_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    """Whether a shared buffer is of one length in both, and keeps its contents from the first to the second."""
+    """Refusal if a shared buffer has two lengths, or loses its contents between the launches; None otherwise."""
     for formal, name in a.bindings:
-        for other, shared in b.bindings:
-            if shared != name:
+        for other, actual in b.bindings:
+            if actual != name:
                 continue
-            # a program may rest on its own count: `len`, and which indices are in bounds
+            # a program may depend on its own count: by `len`, and by proofs that indices are in bounds
             if not shapes_agree(formal.shape, other.shape):
                 one, two = (show_shape(each.shape) for each in (formal, other))
                 message = f"@{name} has {one} elements in @{a.program.name}, {two} in @{b.program.name}"
@@ -316,23 +316,25 @@ def _atomics(pair: PairAccesses) -> Refusal | None:
 def prove_pair(module: Module, launches: LaunchPair) -> Verdict:
     """Whether the second launch may follow the first in one program.  `module`: has the functions that both call."""
     a, b = launches.members
-    early = (
-        incompatible(a.program, b.program, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
+    refusal = (
+        incompatible(a.program, b.program, launches.grids)
+        or alias_refusal(a, b)
+        or _shared_buffers_differ(a, b)
     )
-    if early is not None:
-        return Verdict(early)
+    if refusal is not None:
+        return Verdict(refusal)
     pair = PairAccesses(launches)
     refusal = _atomics(pair)
     for buffer in pair.shared() if refusal is None else ():
         refusal = refusal or hazard_of(pair, buffer)
     if refusal is None:
-        refusal = _unverified(module, pair.program, b)
+        refusal = _verifier_refusal(module, pair.program, b)
     return Verdict(refusal, needs_barrier(pair), pair if refusal and refusal.reason == "raw" else None)
 
 
-def _unverified(module: Module, program: Program, second: BoundProgram) -> Refusal | None:
-    # What is loaded from a buffer that is only read is uniform where its index is.  If the other program
-    # writes the buffer, that no longer holds, and a barrier under such a value does not verify.
+def _verifier_refusal(module: Module, program: Program, second: BoundProgram) -> Refusal | None:
+    # A value loaded from a read-only buffer is uniform if its index is.  If the other program writes the
+    # buffer, the joined one is not read-only, and a barrier under such a value does not verify.
     problem = verify_program(module, program)
     if problem is None:
         return None

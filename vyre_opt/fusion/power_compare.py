@@ -90,7 +90,7 @@ def is_within_power(factors: Iterable[int], base: Fraction, exponent: int) -> bo
     if not _is_greater(left.high, left.exponent, right.low, right.exponent):
         return True
     common = gcd(exponent, *counts.values())
-    whole = product([factor ** (times // common) for factor, times in counts.items()])
+    exact_product = product([factor ** (times // common) for factor, times in counts.items()])
     links = exponent // common
-    is_within: bool = whole * base.denominator**links <= base.numerator**links
+    is_within: bool = exact_product * base.denominator**links <= base.numerator**links
     return is_within

@@ -161,7 +161,7 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
     backend = shared_dispatcher(dispatcher)
     if not hasattr(backend, "dispatch"):
         raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
-    # a dispatcher from elsewhere need not know the parameter: it is passed only where the caller gave one
+    # a user's dispatcher need not have the parameter: pass it only if the caller gave scratch
     options: dict[str, Any] = {} if scratch is None else {"scratch": scratch}
     ones = _ones(max(rows * columns for rows, columns in pairwise(bonds)), scratch)
     accumulator = np.ones(1, np.uint32)

@@ -8,8 +8,8 @@
                                                if %id < n { body as workgroup %id }
                                              }
 
-Workgroups run in any order, so one may run eight of them, one after the other.  A workgroup beyond n does nothing.
-What workgroups may not do then is wait for each other.
+Workgroups run in any order, so one may run eight of them in sequence, unless they wait for each other.  A workgroup
+beyond n does nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ __all__ = ["Regrid", "regrid", "regrid_refusal"]
 class Regrid:
     """Run of a launch over another grid than its own.
 
-    `factor`: how many of its workgroups each of the grid runs, one after the other.  `extent`: how many it has along x,
-    over the lengths of the pipeline's buffers.  `single`: its loops over all elements by `global_size` have one round.
+    `factor`: workgroups of the launch that one workgroup of the new grid runs, in sequence.  `extent`: the launch's own
+    workgroups along x, over lengths of the pipeline's buffers.  `single`: its loops over all elements by `global_size`
+    have one round.
     """
 
     factor: int
@@ -57,16 +58,14 @@ def regrid_refusal(program: Program) -> Refusal | None:
     name = program.name
     if program.workgroup[1:] != (1, 1):
         return Refusal("grid", f"the workgroup of @{name} has more than one dimension")
-    several = next((b for b in program.buffers.values() if b.dimensions > 1), None)
-    if several is not None:
-        return Refusal(
-            "grid", f"@{several.name} of @{name} has several dimensions", several.name, several.loc
-        )
+    matrix = next((b for b in program.buffers.values() if b.dimensions > 1), None)
+    if matrix is not None:
+        return Refusal("grid", f"@{matrix.name} of @{name} has several dimensions", matrix.name, matrix.loc)
     return order_refusal(program, "grid")
 
 
 def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str, str]) -> Program | Refusal:
-    """The program that does over `groups` workgroups what `program` does over `plan.extent` of them.
+    """A program that does over `groups` workgroups the work of `program` over `plan.extent` workgroups.
 
     `lengths`: for each of the pipeline's buffers, the program's buffer that it is passed for.  The grid has one
     dimension, and no more than 2^32 invocations; `plan.factor` is 1, or at most half of the lanes of a workgroup, so
@@ -88,13 +87,13 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     body = Block((), clone(program.body.ops, {}))
     replace_ids(body, ids)
     if isinstance(groups, int) and groups * plan.factor == plan.extent:
-        inner.ops += body.ops  # all exist
+        inner.ops += body.ops  # all workgroups exist
     else:
         inner.ops.append(Op(OPS["if"], (exists,), (), regions=(body,), loc=program.loc))
     ops = outer.ops
     if counter is not None:
         if any(buffer.is_workgroup for buffer in program.buffers.values()):
-            # the next one uses the same workgroup memory, where nothing may be on its way
+            # the next turn reuses the workgroup memory, so all copies and accesses to it must be complete
             if any(op.name == "copy_async" for op in program.walk()):
                 inner.ops.append(Op(OPS["copy_wait"], attrs={"pending": 0}, loc=program.loc))
             inner.ops.append(Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=program.loc))

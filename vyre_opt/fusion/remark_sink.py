@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ..ir.diagnostics import Location
 from ..records import dataclass
 
-__all__ = ["Collected", "RemarkSink", "Silent"]
+__all__ = ["CollectedRemarks", "RemarkSink", "Silent"]
 
 
 class RemarkSink(Protocol):
@@ -20,7 +20,7 @@ class RemarkSink(Protocol):
 
 
 class Silent:
-    """Sink for a rewrite that nobody asks about."""
+    """Sink that drops all remarks."""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
 
@@ -28,8 +28,8 @@ class Silent:
 
 
 @dataclass(slots=True)
-class Collected(Silent):
-    """`remarks`: kind, message and place of each, for a rewrite that somebody may ask about later."""
+class CollectedRemarks(Silent):
+    """Sink that stores kind, message and location of each remark."""
 
     remarks: list[tuple[str, str, Location | None]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""The remarks of launch_fusion: what was joined and what it saves, and why the rest was not."""
+"""Remarks of launch_fusion: joined launches with their savings, and reasons for the cuts that remain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..analysis.launch_flow import BufferStages, Separator
 from ..analysis.locality import TileProof
 from ..analysis.refusal import Refusal
 from ..ir.grids import show_extent
-from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Stage
 from ..ir.program import Program
 from ..records import dataclass
 from .bound_program import BoundProgram
@@ -19,16 +19,16 @@ from .halo_recompute import HaloTile
 from .regrid import Regrid
 from .remark_sink import RemarkSink
 
-__all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
+__all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_storage"]
 
 
 @dataclass(eq=False, slots=True)
 class FusionGroup:
     """Launches of a run that become one.
 
-    `barriers`: the members that get a barrier before them.  `handoffs`: for each buffer that is passed on
-    between the members, whether each workgroup reads only what it wrote.  `internal`: the buffers that
-    leave the pipeline, apart from those of `tiles`.  `private`: those that only the group uses, and that stay.
+    `barriers`: the members that get a barrier before them.  `handoffs`: for each buffer that one member writes
+    and a later one reads, a proof or refusal that each workgroup reads only its own writes.  `internal`: buffers
+    that leave the pipeline, apart from those of `tiles`.  `private`: buffers that only the group uses but that stay.
     """
 
     nodes: Sequence[LaunchNode]
@@ -59,31 +59,30 @@ def remark_joined(
     pipeline: Pipeline,
     group: FusionGroup,
     program: Program,
-    at: Sequence[int],
+    numbers: Sequence[int],
     buffers: Mapping[str, str],
     order: Sequence[tuple[int, ...]] = (),
 ) -> None:
-    """Remark on what was joined, and what it saves.
+    """Remark on a joined group and its savings.
 
-    `at`: the launches' numbers in the pipeline as it was.  `buffers`: the program's name for each of theirs.  `order`: of each launch
-    that runs before one that stood before it, its number, that one's, and that of the two which cannot be at fault.
+    `numbers`: the launches' numbers in the original pipeline.  `buffers`: the pipeline's buffers -> the program's.
+    `order`: for each pair of launches that changed places, the numbers of the one that moved up, of the other, and of
+    the one that neither faults nor prints.
     """
     launches = [node.launch.program for node in group.nodes]
-    removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
-    saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
-    shown = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
-    message = f"{len(launches)} launches ({shown}) become one of @{program.name}"
-    if removed:
-        message += (
-            f"; {', '.join(f'@{n}' for n in removed)} no longer in the pipeline, {saved} bytes not moved"
-        )
+    removed_buffers = [*group.internal, *(tile.buffer for tile in group.tiles)]
+    saved_bytes = sum(_bytes_moved(pipeline, group, name) for name in removed_buffers)
+    listing = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
+    message = f"{len(launches)} launches ({listing}) become one of @{program.name}"
+    if removed_buffers:
+        message += f"; {', '.join(f'@{n}' for n in removed_buffers)} no longer in the pipeline, {saved_bytes} bytes not moved"
     for node in group.nodes:
         if node.regrid is not None and (node.regrid.factor > 1 or node.regrid.single):
             message += f"; of @{node.launch.program} it runs {node.regrid}"
     for halo in group.halos:
         message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
-    for number in dict.fromkeys(moved for moved, _, _ in order):
-        message += f"; @{launches[list(at).index(number)]} comes earlier than it stood"
+    for number in dict.fromkeys(launch for launch, _, _ in order):
+        message += f"; @{launches[list(numbers).index(number)]} comes earlier than it stood"
     regrids = [_regrid_facts(node.regrid) for node in group.nodes if node.regrid is not None]
     sink.remark(
         "applied",
@@ -91,26 +90,26 @@ def remark_joined(
         group.nodes[0].launch.loc,
         claim="join",
         pipeline=pipeline.name,
-        at=list(at),
+        at=list(numbers),
         launches=launches,
         program=program.name,
-        internal=removed,
+        internal=removed_buffers,
         buffers=dict(buffers),
         barriers=sorted(group.barriers),
         halo=[_halo_facts(*each) for each in zip(group.halos, group.tiles, strict=True)],
         saved_launches=len(launches) - 1,
-        saved_bytes=saved,
+        saved_bytes=saved_bytes,
         **({"regrid": regrids} if regrids else {}),
         **({"order": [list(each) for each in order]} if order else {}),
     )
 
 
-def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> None:
+def remark_storage(sink: RemarkSink, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> None:
     """Remark on why hand-offs of a group stay in the pipeline."""
     for name, verdict in group.handoffs.items():
         if name in group.internal or name in group.private:
             continue
-        reason, message = _why_kept(uses, group, name, verdict)
+        reason, message = _storage_reason(uses, group, name, verdict)
         consumer = next((k for k in group.nodes if name in k.reads), group.nodes[-1])
         sink.remark(
             "refused",
@@ -124,16 +123,18 @@ def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferStages, group:
         )
 
 
-def remark_cut(sink: RemarkSink, pipeline: Pipeline, legality: GroupLegality, start: int, at: int) -> None:
-    """Remark on why the group that begins at launch `start` ends before launch `at`."""
-    earlier, refusal = legality.refusals.get(at, (at - 1, None))
+def remark_cut(
+    sink: RemarkSink, pipeline: Pipeline, legality: GroupLegality, start: int, next_start: int
+) -> None:
+    """Remark on why the group that begins at launch `start` ends before launch `next_start`."""
+    earlier, refusal = legality.refusals.get(next_start, (next_start - 1, None))
     # a refusal by a launch before `start` is not what ended this group
     if refusal is None or earlier < start:
-        earlier, refusal = at - 1, legality.over_limit(start, at) or refusal
+        earlier, refusal = next_start - 1, legality.over_limit(start, next_start) or refusal
     if refusal is None:
         refusal = Refusal("plan", "the plan with the fewest launches and bytes has a cut here")
     first = legality.run[earlier].launch
-    refuse(sink, pipeline, first, legality.run[at].launch, refusal)
+    refuse(sink, pipeline, first, legality.run[next_start].launch, refusal)
 
 
 def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refusal: Refusal) -> None:
@@ -145,7 +146,7 @@ def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, 
     sink.remark("refused", message, second.loc, **facts, reason=refusal.reason, **refusal.facts)
 
 
-def _why_kept(
+def _storage_reason(
     uses: BufferStages, group: FusionGroup, name: str, verdict: TileProof | Refusal
 ) -> tuple[str, str]:
     """The code of the reason, and its message."""
@@ -153,12 +154,11 @@ def _why_kept(
     if visibility == "host-read":
         return visibility, "the host reads it"
     if visibility is not None:
-        return visibility, f"the pipeline declares it {_declared(uses.pipeline, name)}"
+        return visibility, f"the pipeline declares it {_declaration(uses.pipeline, name)}"
     launches = {id(node.launch) for node in group.nodes}
-    other = next((stage for stage in uses.stages[name] if id(stage) not in launches), None)
-    if other is not None:
-        who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
-        return "third-consumer", f"{who} uses it too, in a launch of its own"
+    user_stage = next((stage for stage in uses.stages[name] if id(stage) not in launches), None)
+    if user_stage is not None:
+        return "third-consumer", f"{_stage_name(user_stage)} uses it too, in a launch of its own"
     if isinstance(verdict, Refusal):
         return verdict.reason, verdict.message
     if uses.pipeline.buffers[name].size_bytes == 0:
@@ -166,7 +166,13 @@ def _why_kept(
     return "unsized", "its elements have no static size"
 
 
-def _declared(pipeline: Pipeline, name: str) -> str:
+def _stage_name(stage: Stage) -> str:
+    if isinstance(stage, Launch):
+        return f"@{stage.program}"
+    return stage.kernel if isinstance(stage, KernelStage) else "another stage"
+
+
+def _declaration(pipeline: Pipeline, name: str) -> str:
     buffer = pipeline.buffers[name]
     words = [str(buffer.access)] if buffer.access is not None else []
     words += ["live_in"] * buffer.live_in + ["live_out"] * buffer.live_out

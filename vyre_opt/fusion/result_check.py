@@ -1,17 +1,17 @@
-"""Checks of results: what launch_fusion, decode_scan_fuse and store_forward have made is looked at before it is kept.
+"""Checks of the results of launch_fusion, decode_scan_fuse and store_forward, before they replace the original.
 
-A check has a program that a pass made and the programs that it stands for, and makes footprints of its own.  It has no
-cache, and takes nothing of what the pass believed for true:
+A check compares a pass's program with the programs that it replaces, by footprints of its own.  It has no cache, and
+trusts no fact that the pass relied on:
 
-    grid        each workgroup of each launch is run
-    effects     what the launches store, and all else that they do, is there: at equal indices, under equal conditions
-    conflicts   where the bodies of two launches meet in memory, one writing, it is in one workgroup, and in one lane
-                or with a barrier between
-    hand-offs   of a buffer that others no longer see, a workgroup reads only what it has written
+    grid        each workgroup of each launch runs
+    effects     all stores and other effects of the launches are there: at equal indices, under equal conditions
+    conflicts   two bodies access one element, one writing, only within a workgroup, and there in one lane or with a
+                barrier between
+    hand-offs   a workgroup reads only its own writes in a buffer that others no longer see
 
-That what is stored is the same value is for the certifier.  A result that fails is not kept: the pass leaves what it had,
-a remark says why, and the environment variable VYRE_REFUSED_RESULT=error, which the project's own tests set, makes it an
-exception.
+The certifier, not this check, compares the stored values.  A result that fails is discarded: the pass restores the
+original, and a remark gives the reason.  With the environment variable VYRE_REFUSED_RESULT=error, which the project's own
+tests set, it is an exception.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 VARIABLE = "VYRE_REFUSED_RESULT"
-"""`error` where a result that fails is to be an exception."""
+"""Environment variable: `error` makes a result that fails an exception."""
 
 
 class UnsoundResult(AssertionError):
@@ -75,9 +75,9 @@ class Sink(Protocol):
 
 
 def refuse_result(sink: Sink, programs: Sequence[str], refusal: Refusal, loc: Location | None = None) -> None:
-    """Say that what was made of programs is not kept.  Raises UnsoundResult where that is an error."""
-    shown = " and ".join(f"@{name}" for name in programs)
-    message = f"what became of {shown} is not kept: {refusal.message}"
+    """Remark that the result for `programs` is discarded.  Raises UnsoundResult if VARIABLE says so."""
+    listing = " and ".join(f"@{name}" for name in programs)
+    message = f"what became of {listing} is not kept: {refusal.message}"
     if value_of(VARIABLE) == "error":
         raise UnsoundResult(message)
     sink.count("results refused")
@@ -96,10 +96,10 @@ def refuse_result(sink: Sink, programs: Sequence[str], refusal: Refusal, loc: Lo
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A launch of a joined program as it was: `member` over `grid`.
+    """An original launch of a joined program: `member` over `grid`.
 
-    `member` passes the buffers by the names that the pipeline has for them.  `factor`: how many of the launch's workgroups
-    each of the whole runs, where it asks whether there are such; None where each runs one.
+    `member` passes buffers by their names in the pipeline.  `factor`: workgroups of the launch that one joined workgroup
+    runs, after a test that they exist; None if it runs exactly one.
     """
 
     member: BoundProgram
@@ -109,11 +109,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class JoinedResult:
-    """A joined program and what it stands for.
+    """A joined program and the launches that it replaces.
 
-    `owners`: the part that an op comes from.  `grid`: what it is launched over.  `names`: the pipeline's name of each
-    buffer.  `lengths`: equal for lengths that are, by the pipeline's names.  `local`: buffers that it reads only where
-    it has written.  `halos`: those that each workgroup computes itself, with what its neighbours do of them.
+    `owners`: op -> number of its part.  `grid`: grid of the joined launch.  `names`: buffer of the program -> buffer of
+    the pipeline.  `lengths`: equal numbers for equal lengths, by the pipeline's names.  `local`: buffers in which a
+    workgroup reads only its own writes.  `halos`: buffers that each workgroup computes with its neighbours' elements.
     """
 
     program: Program
@@ -127,12 +127,12 @@ class JoinedResult:
 
 
 def check_joined(result: JoinedResult) -> Refusal | None:
-    """Return the first mistake in a joined program; None for a right one."""
+    """Return the first mistake in a joined program; None without one."""
     refusal = _missing_workgroups(result) or _missing_effects(result)
     if refusal is not None:
         return refusal
     bodies = _JoinedBodies(result)
-    return bodies.conflict() or bodies.uncovered() or bodies.wrong_halo()
+    return bodies.conflict() or bodies.uncovered_read() or bodies.wrong_halo()
 
 
 def _missing_workgroups(result: JoinedResult) -> Refusal | None:
@@ -145,50 +145,50 @@ def _missing_workgroups(result: JoinedResult) -> Refusal | None:
     return None
 
 
-def _runs_all(whole: Extent, extent: Extent, factor: int) -> bool:
-    """Whether `factor` times the workgroups of the whole are at least `extent`."""
+def _runs_all(grid: Extent, extent: Extent, factor: int) -> bool:
+    """Whether `factor` times the workgroups of the joined grid are at least `extent`."""
     if isinstance(extent, GridCall) and extent.name == "max":
-        return all(_runs_all(whole, arg, factor) for arg in extent.args if not isinstance(arg, str))
-    least, most = bounds(whole), bounds(extent)
-    if least is not None and most is not None and least[0] * factor >= most[1]:
+        return all(_runs_all(grid, arg, factor) for arg in extent.args if not isinstance(arg, str))
+    grid_bounds, extent_bounds = bounds(grid), bounds(extent)
+    if grid_bounds is not None and extent_bounds is not None and grid_bounds[0] * factor >= extent_bounds[1]:
         return True
-    if isinstance(whole, GridCall) and whole.name == "max":
-        return any(_runs_all(arg, extent, factor) for arg in whole.args if not isinstance(arg, str))
-    return whole == ceil_divided(extent, factor) or (factor == 1 and whole == extent)
+    if isinstance(grid, GridCall) and grid.name == "max":
+        return any(_runs_all(arg, extent, factor) for arg in grid.args if not isinstance(arg, str))
+    return grid == ceil_divided(extent, factor) or (factor == 1 and grid == extent)
 
 
 def _missing_effects(result: JoinedResult) -> Refusal | None:
-    """Whether the parts' effects are those of the joined program, in order."""
+    """Refusal for an effect of a part that the joined program lacks or reorders; None without one."""
     program, owners, names = result.program, result.owners, result.names
     outer = {name: names[name] for name in program.buffers if name in names}
     tiles = {names[name] for name in result.halos}
-    again = dict(_invocations_again(program, result.halos)) if tiles else {}
-    made: dict[int, list[Effect]] = {number: [] for number in range(len(result.parts))}
+    reruns = dict(_rerun_branches(program, result.halos)) if tiles else {}
+    joined_effects: dict[int, list[Effect]] = {number: [] for number in range(len(result.parts))}
     for effect in effect_keys(
-        program, outer, result.lengths, lambda op: _logical_indices(op, result.halos), again
+        program, outer, result.lengths, lambda op: _logical_indices(op, result.halos), reruns
     ):
         number = owners.get(effect.op)
         if number is not None:
-            made[number].append(effect)
+            joined_effects[number].append(effect)
     for number, part in enumerate(result.parts):
         buffers = {formal.name: actual for formal, actual in part.member.bindings}
-        is_again = any(owners.get(op) == number for op in again)
-        wanted = effect_keys(part.member.program, buffers, result.lengths, is_of_one_dimension=is_again)
-        for op in (effect.op for effect in wanted) if is_again else ():
+        is_rerun = any(owners.get(op) == number for op in reruns)
+        expected = effect_keys(part.member.program, buffers, result.lengths, is_of_one_dimension=is_rerun)
+        for op in (effect.op for effect in expected) if is_rerun else ():
             if op.name != "store" or buffers.get(op.attrs["buffer"]) not in tiles:
                 message = (
                     f"@{part.member.program.name} is run again, and does more than to store what is read"
                 )
                 return Refusal("halo", message, loc=op.loc)
-        if [effect.key for effect in wanted] != [effect.key for effect in made[number]]:
-            op = _first_missing(wanted, made[number])
+        if [effect.key for effect in expected] != [effect.key for effect in joined_effects[number]]:
+            op = _first_missing(expected, joined_effects[number])
             message = f"this {op.name} of @{part.member.program.name} is not in it as it was"
             return Refusal("effects", message, loc=op.loc)
     return None
 
 
-def _invocations_again(program: Program, halos: Collection[str]) -> Iterator[tuple[Op, Value]]:
-    """The ifs in which a body is run for a halo, with the number of the invocation: see `_Halo`."""
+def _rerun_branches(program: Program, halos: Collection[str]) -> Iterator[tuple[Op, Value]]:
+    """The ifs in which a body is run again for a halo, each with its global id: see `_Halo`."""
     for loop in program.body.ops:
         inner = loop.regions[0].ops[-1] if loop.name == "for" and loop.regions[0].ops else loop
         exists = inner.operands[0].owner if inner.name == "if" and not inner.results else None
@@ -200,30 +200,30 @@ def _invocations_again(program: Program, halos: Collection[str]) -> Iterator[tup
             yield inner, exists.operands[0]
 
 
-def _first_missing(wanted: Sequence[Effect], made: Sequence[Effect]) -> Op:
-    left = Counter(effect.key for effect in made)
-    for effect in wanted:
-        if not left[effect.key]:
+def _first_missing(expected: Sequence[Effect], actual: Sequence[Effect]) -> Op:
+    remaining = Counter(effect.key for effect in actual)
+    for effect in expected:
+        if not remaining[effect.key]:
             return effect.op
-        left[effect.key] -= 1
-    return (made or wanted)[0].op
+        remaining[effect.key] -= 1
+    return (actual or expected)[0].op
 
 
 def _logical_indices(op: Op, tiles: Collection[str]) -> tuple[Value, ...]:
-    """The indices of an access; of a tile, those before its start was taken off."""
-    based = _based(op) if op.attrs["buffer"] in tiles else None
-    return op.indices if based is None else based[:1]
+    """The indices of an access; for a tile, the index before the tile's start is subtracted."""
+    difference = _tile_difference(op) if op.attrs["buffer"] in tiles else None
+    return op.indices if difference is None else difference[:1]
 
 
-def _based(op: Op) -> tuple[Value, Value] | None:
-    """The index of an access to a tile, which is a difference: of the element's index and the tile's start."""
+def _tile_difference(op: Op) -> tuple[Value, Value] | None:
+    """The operands of a tile's index: the element's index and the tile's start, which is subtracted; None otherwise."""
     owner = op.index.owner
     return (owner.operands[0], owner.operands[1]) if isinstance(owner, Op) and owner.name == "sub" else None
 
 
 @dataclass(frozen=True, slots=True)
 class _OwnedAccess:
-    """An access, the part that it is of, and the number of barriers before it that all lanes come to."""
+    """An access, the number of its part, and the number of barriers before it outside of loops and branches."""
 
     access: MemoryAccess
     owner: int
@@ -264,13 +264,13 @@ class _JoinedBodies:
     # --- conflicts
 
     def conflict(self) -> Refusal | None:
-        """Two accesses of different parts to one element that nothing orders any more."""
+        """Refusal for two accesses of different parts to one element that nothing orders."""
         for name, accesses in self.accesses.items():
             is_shared = not self.result.program.buffers[name].is_on_chip
-            for p, q in _meeting(accesses):
-                found = self.conflict_of(p, q, is_shared)
-                if found is not None and not (is_shared and self.are_apart_alone(p, q)):
-                    return found
+            for p, q in _cross_part_pairs(accesses):
+                refusal = self.conflict_of(p, q, is_shared)
+                if refusal is not None and not (is_shared and self.are_disjoint_alone(p, q)):
+                    return refusal
         return None
 
     def conflict_of(self, p: _OwnedAccess, q: _OwnedAccess, is_shared: bool) -> Refusal | None:
@@ -279,13 +279,14 @@ class _JoinedBodies:
         if is_shared and self.may_conflict(p, q):
             return self.between("conflict", p, q, "may be at one element in two workgroups")
         if p.barriers == q.barriers and not self.dependence.disjoint_between_lanes(p.access, q.access):
-            what = "may be at one element in two lanes, without a barrier"
-            return self.between("no-barrier", p, q, what)
+            problem = "may be at one element in two lanes, without a barrier"
+            return self.between("no-barrier", p, q, problem)
         return None
 
-    def are_apart_alone(self, p: _OwnedAccess, q: _OwnedAccess) -> bool:
-        """Whether the two parts are apart where they are looked at alone, as others may split ids into digits, of which
-        some conditions say nothing."""
+    def are_disjoint_alone(self, p: _OwnedAccess, q: _OwnedAccess) -> bool:
+        """Whether the two parts are disjoint when joined without the others.
+
+        Other parts may split ids into digits, and then some conditions give no bounds."""
         result = self.result
         numbers = sorted((p.owner, q.owner))
         if len(result.parts) == 2 or any(self.is_of_halo(number) for number in numbers):
@@ -304,16 +305,18 @@ class _JoinedBodies:
         return _JoinedBodies(alone).conflict() is None
 
     def is_of_halo(self, number: int) -> bool:
-        """Whether a part has another extent of a buffer than its launch, since that is computed again."""
+        """Whether a part uses a halo's buffer, whose extent differs from that of its launch."""
         halos = {self.result.names[name] for name in self.result.halos}
         return not halos.isdisjoint(self.result.parts[number].member.buffers)
 
-    def between(self, reason: str, p: _OwnedAccess, q: _OwnedAccess, what: str) -> Refusal:
-        return Refusal(reason, f"{p} and {q} {what}", p.access.buffer, q.access.op.loc)
+    def between(self, reason: str, p: _OwnedAccess, q: _OwnedAccess, problem: str) -> Refusal:
+        return Refusal(reason, f"{p} and {q} {problem}", p.access.buffer, q.access.op.loc)
 
     def may_conflict(self, p: _OwnedAccess, q: _OwnedAccess) -> bool:
-        """Whether two workgroups may meet at an element: none does that another one surely writes in the same launch, as
-        that would be a race of the launch."""
+        """Whether two workgroups may access one element.
+
+        Not if the workgroup of one access surely writes the element in the other's launch: then an access of another
+        workgroup there would be a race of that launch."""
         if self.dependence.disjoint_between_workgroups(p.access, q.access):
             return False
         if p.access.is_write and q.access.is_write:
@@ -331,8 +334,8 @@ class _JoinedBodies:
 
     # --- hand-offs
 
-    def uncovered(self) -> Refusal | None:
-        """A read of what nobody else sees that the workgroup has not written before."""
+    def uncovered_read(self) -> Refusal | None:
+        """Refusal for a read of a local buffer that the workgroup has not written before."""
         names = {name for name in self.result.local if name in self.accesses}
         if not names:
             return None
@@ -346,25 +349,25 @@ class _JoinedBodies:
         return None
 
     def wrong_halo(self) -> Refusal | None:
-        """A tile with a halo that lacks an element that is read, or has another in its place."""
+        """Refusal for a tile with a halo that lacks an element that is read, or has a wrong one."""
         for name in self.result.halos:
-            refusal = _Halo(self, name).wrong()
+            refusal = _Halo(self, name).mistake()
             if refusal is not None:
                 return refusal
         return None
 
 
-def _meeting(accesses: Sequence[_OwnedAccess]) -> Iterator[tuple[_OwnedAccess, _OwnedAccess]]:
+def _cross_part_pairs(accesses: Sequence[_OwnedAccess]) -> Iterator[tuple[_OwnedAccess, _OwnedAccess]]:
     """Pairs of accesses of different parts, one writing, in order."""
     if len({each.owner for each in accesses}) < 2:
         return
-    for at, q in enumerate(accesses):
-        for p in accesses[:at]:
+    for index, q in enumerate(accesses):
+        for p in accesses[:index]:
             if p.owner != q.owner and (p.access.is_write or q.access.is_write):
                 yield p, q
 
 
-class _Stored(NamedTuple):
+class _StoreRange(NamedTuple):
     """A store to the indices `stride * t + [low, high]` of a tile, by each t below `runs`."""
 
     stride: int
@@ -377,7 +380,7 @@ class _Stored(NamedTuple):
 
 
 class _Halo:
-    """A buffer that each workgroup computes itself: for the elements that it reads, it runs invocations of the producer.
+    """A buffer that each workgroup computes itself: it runs the producer's invocations for all elements that it reads.
 
     for %t = local_id to count step lanes {
       %id = lanes * workgroup_id + first + %t
@@ -393,29 +396,31 @@ class _Halo:
         self.buffer = bodies.result.program.buffers[name]
         self.lanes = bodies.result.program.lanes
 
-    def wrong(self) -> Refusal | None:
+    def mistake(self) -> Refusal | None:
         starts = [self.start(each.access) for each in self.accesses]
         for each, start in zip(self.accesses, starts, strict=True):
             if start is None or start != starts[0]:
                 return self.refusal(each.access, "is not at a place that is counted from the tile's start")
-        written: list[_Stored] = []
+        store_ranges: list[_StoreRange] = []
         stores = [each for each in self.accesses if each.access.is_write]
         for each, original in zip(stores, self.originals(stores), strict=True):
-            stored = self.stored(each.access, original, starts[0]) if starts[0] is not None else None
-            if stored is None or not stored.is_within(self.buffer.count or 0):
+            store_range = (
+                self.store_range(each.access, original, starts[0]) if starts[0] is not None else None
+            )
+            if store_range is None or not store_range.is_within(self.buffer.count or 0):
                 return self.refusal(each.access, "is not one of each invocation that there is")
-            written.append(stored)
+            store_ranges.append(store_range)
         for each, start in zip(self.accesses, starts, strict=True):
             if (
                 not each.access.is_write
                 and start is not None
-                and not self.is_computed(each.access, start, written)
+                and not self.is_computed(each.access, start, store_ranges)
             ):
                 return self.refusal(each.access, "is of elements that the workgroup does not compute")
         return None
 
     def originals(self, stores: Sequence[_OwnedAccess]) -> list[MemoryAccess]:
-        """The stores as the launches have them: that they are the same is known of their effects."""
+        """The stores in the original launches; `_missing_effects` has shown that they are the same."""
         name = self.bodies.result.names[self.buffer.name]
         originals: list[MemoryAccess] = []
         for owner in sorted({each.owner for each in stores}):
@@ -428,28 +433,30 @@ class _Halo:
             ]
         return originals
 
-    def refusal(self, access: MemoryAccess, what: str) -> Refusal:
-        return Refusal("halo", f"{access.describe()} {what}", access.buffer, access.op.loc)
+    def refusal(self, access: MemoryAccess, problem: str) -> Refusal:
+        return Refusal("halo", f"{access.describe()} {problem}", access.buffer, access.op.loc)
 
     def start(self, access: MemoryAccess) -> AffineExpr | None:
-        based = _based(access.op)
-        start = self.affine.form(based[1]) if based is not None else None
-        if based is None or start is None or any(workgroup_axis(symbol) != 0 for symbol in start.terms):
+        difference = _tile_difference(access.op)
+        start = self.affine.form(difference[1]) if difference is not None else None
+        if difference is None or start is None or any(workgroup_axis(symbol) != 0 for symbol in start.terms):
             return None
-        return near_zero(start, based[1].type)
+        return near_zero(start, difference[1].type)
 
     def tile_index(self, access: MemoryAccess, start: AffineExpr) -> AffineExpr | None:
         """The index in the tile, modulo 2^bits of the index, without terms of the workgroup."""
-        based = _based(access.op)
-        assert based is not None
-        element = clamped_expr(self.affine, based[0])
+        difference = _tile_difference(access.op)
+        assert difference is not None
+        element = clamped_expr(self.affine, difference[0])
         tile_index = element - start if element is not None else None
         if tile_index is None or tile_index.terms_of(SymbolKind.GROUP).terms:
             return None
-        return near_zero(tile_index, based[0].type)
+        return near_zero(tile_index, difference[0].type)
 
-    def stored(self, access: MemoryAccess, original: MemoryAccess, start: AffineExpr) -> _Stored | None:
-        """Index at which the invocations store; None unless all of them do, at a multiple of their number."""
+    def store_range(
+        self, access: MemoryAccess, original: MemoryAccess, start: AffineExpr
+    ) -> _StoreRange | None:
+        """The indices at which the invocations store; None unless all store, at multiples of their number."""
         if not access.guards or not access.loops or access.loops[0] is None:
             return None
         counter, exists = access.loops[0], access.guards[0]
@@ -472,10 +479,10 @@ class _Halo:
         offset = tile_index - turn.scaled(stride)
         if not is_from_lane or any(s is not counter.symbol or counter.max_trips > 1 for s in offset.terms):
             return None
-        return _Stored(stride, offset.const + low, offset.const + high + access.width - 1, count)
+        return _StoreRange(stride, offset.const + low, offset.const + high + access.width - 1, count)
 
     def pattern(self, original: MemoryAccess) -> tuple[int, int, int] | None:
-        """(s, low, high) of a store to `s * global_id + c` with c in [low, high]; None of any other."""
+        """(s, low, high) of a store to `s * global_id + c` with c in [low, high]; None for any other."""
         if not isinstance(original.index, AffineExpr) or (original.op.index.type.bits or 0) < 32:
             return None
         ids, rest = original.expr.local_id_coefficients()
@@ -490,18 +497,20 @@ class _Halo:
         return stride, *AffineExpr(original.expr.const, others).range()
 
     def is_existence(self, relation: str, limit: AffineExpr | None) -> bool:
-        """Whether a condition on a number says that there is such an invocation: it is below lanes * workgroups."""
+        """Whether a condition on a number is exactly that the invocation exists: below lanes * workgroups."""
         groups = self.bodies.result.grid[0]
         if relation != "lt" or limit is None or not isinstance(groups, int):
             return False
         return limit.is_const and limit.const == groups * self.lanes
 
-    def is_computed(self, access: MemoryAccess, start: AffineExpr, written: Iterable[_Stored]) -> bool:
-        """Whether all invocations that may write what is read are among those that the workgroup runs."""
+    def is_computed(
+        self, access: MemoryAccess, start: AffineExpr, store_ranges: Iterable[_StoreRange]
+    ) -> bool:
+        """Whether the workgroup runs all invocations that may write the elements read."""
         tile_index = self.tile_index(access, start)
         if tile_index is None:
             return False
-        # a range that the branches leave empty is the wrong way round
+        # the range of a branch that no lane takes is inverted
         lanes = {symbol: (lowest, max(lowest, highest)) for symbol, (lowest, highest) in access.lanes.items()}
         low, high = tile_index.range(lanes)
         high += access.width - 1
@@ -509,7 +518,7 @@ class _Halo:
             return False
         return all(
             -((each.high - low) // each.stride) >= 0 and (high - each.low) // each.stride < each.runs
-            for each in written
+            for each in store_ranges
         )
 
 
@@ -533,33 +542,35 @@ def check_tiles(program: Program, names: Collection[str]) -> Refusal | None:
 
 
 def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusal | None:
-    """Whether an effect is lost that no other store to its location stands for, and that changes something.
+    """Refusal for a lost effect that changes something and that no other store to its location replaces.
 
-    `ops`: those of `before`, as `walk` gives them, as `program` has them or had them.
+    `ops`: the ops of `program` before the pass, in the order of `before.walk()`.
     """
     remaining = set(program.walk())
-    kept = {copy for copy, op in zip(before.walk(), ops, strict=True) if op in remaining}
+    survivors = {copy for copy, op in zip(before.walk(), ops, strict=True) if op in remaining}
     effects = effect_keys(before)
-    kept_locations = {effect.location for effect in effects if effect.op in kept}
-    stored: dict[int | None, set[int | None]] = {}
+    remaining_locations = {effect.location for effect in effects if effect.op in survivors}
+    values_by_location: dict[int | None, set[int | None]] = {}
     for effect in effects:
-        stored.setdefault(effect.loaded, set()).add(effect.value)
+        values_by_location.setdefault(effect.loaded, set()).add(effect.value)
     for effect in effects:
-        if effect.op in kept or effect.location in kept_locations:
+        if effect.op in survivors or effect.location in remaining_locations:
             continue
-        if effect.loaded is None or effect.loaded not in _sources(effect.value, stored):
+        if effect.loaded is None or effect.loaded not in _sources(effect.value, values_by_location):
             message = f"this {effect.op.name} is gone, and nothing else writes its elements"
             return Refusal("effects", message, effect.op.attrs.get("buffer"), effect.op.loc)
     return None
 
 
-def _sources(value: int | None, stored: Mapping[int | None, Collection[int | None]]) -> set[int | None]:
-    """Values that a value may be: itself, and for a load the values stored at its location."""
+def _sources(
+    value: int | None, values_by_location: Mapping[int | None, Collection[int | None]]
+) -> set[int | None]:
+    """Values that may be equal to `value`: itself, and for a load the values stored at its location."""
     sources: set[int | None] = set()
     pending = [value]
     while pending:
         source = pending.pop()
         if source not in sources:
             sources.add(source)
-            pending += stored.get(source, ())
+            pending += values_by_location.get(source, ())
     return sources

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..ir.pipeline import Launch, Note
 
-__all__ = ["NOTES", "Veto", "drop_undone_notes", "veto_of"]
+__all__ = ["NOTES", "Veto", "drop_stale_notes", "veto_of"]
 
 NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
 """Names of fusion_pressure's notes on the hand-off to a launch: the pressure and the decision."""
@@ -19,12 +19,12 @@ class Veto(NamedTuple):
 
     @property
     def is_from_user(self) -> bool:
-        """Then no pass removes it; fusion_pressure's own is decided again by each run of that pass."""
+        """Whether the user wrote it: then no pass removes it.  fusion_pressure decides its own again at each run."""
         return self.threshold is None
 
     @property
     def notes(self) -> dict[str, Note]:
-        """The notes of a launch that say so."""
+        """The notes of a launch that express the veto."""
         return {"fuse": False} if self.threshold is None else {"fuse": False, "threshold": self.threshold}
 
 
@@ -33,17 +33,17 @@ def veto_of(launch: Launch) -> Veto | None:
     return Veto(launch.notes.get("threshold")) if launch.notes.get("fuse") is False else None
 
 
-def drop_undone_notes(launch: Launch) -> bool:
-    """Remove what launch_fusion did not carry out; whether there was any.
+def drop_stale_notes(launch: Launch) -> bool:
+    """Remove notes that launch_fusion did not carry out; return whether there were any.
 
-    A veto by pressure keeps the facts that led to it: no link of its chain was joined, so they still hold.  Of a user's
-    only the veto is left.
+    A veto by pressure keeps its facts: no link of its chain was joined, so they still hold.  Of a user's notes only
+    the veto remains.
     """
     veto = veto_of(launch)
     if veto is not None and not veto.is_from_user:
         return False
-    done = {} if veto is None else veto.notes
-    undone = [key for key in launch.notes if key in NOTES and key not in done]
-    for key in undone:
+    valid = {} if veto is None else veto.notes
+    stale = [key for key in launch.notes if key in NOTES and key not in valid]
+    for key in stale:
         del launch.notes[key]
-    return bool(undone)
+    return bool(stale)

@@ -1,4 +1,4 @@
-"""Ids of another workgroup: bodies that a workgroup runs in the place of others."""
+"""Ids of another workgroup, for a body that a workgroup runs on its behalf."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Ids", "ids_of", "replace_ids"]
 
 
 Ids = Mapping[tuple[str, str], Value]
-"""Stand-ins for ids and sizes, by the name of the op and the axis."""
+"""Values that replace ids and sizes, by the name of the op and the axis."""
 
 
 def ids_of(
     emit: OpEmitter, workgroup: Value, workgroups: Value, lanes: int, local: Value, axis: str = "x"
 ) -> dict[tuple[str, str], Value]:
-    """The ids and sizes along an axis of invocation `local` of one of so many workgroups, of `lanes` each."""
+    """Ids and sizes along an axis, for invocation `local` of workgroup `workgroup` among `workgroups` of `lanes` each."""
     start = emit.op("mul", "start", workgroup, emit.const(lanes))
     return {
         ("workgroup_id", axis): workgroup,
@@ -29,7 +29,7 @@ def ids_of(
 
 
 def replace_ids(block: Block, ids: Ids) -> None:
-    """Let values stand for ids and sizes, wherever the block asks for them."""
+    """Replace the ids and sizes in a block by values."""
     _Renamer(ids).walk_block(block)
 
 

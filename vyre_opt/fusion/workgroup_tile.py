@@ -85,19 +85,20 @@ class _TileRewrite:
                 return
         else:
             value = op.operands[0]
-            op.operands = (_narrowed(value, narrow, emit) if narrow is not wide else value, index)
+            op.operands = (_narrow(value, narrow, emit) if narrow is not wide else value, index)
         ops.append(op)
 
     def index_value(self, expr: AffineExpr, name: str, emit: OpEmitter, by_subgroup: bool) -> Value:
-        """The value of an expression in local ids, loop counters and lane values, as a u32 of this name.  `by_subgroup`:
-        of the subgroup's number in place of local ids, so that its lanes are seen to agree on it."""
+        """The value of an expression in local ids, loop counters and lane values, as a u32 of this name.
+
+        `by_subgroup`: compute it from the subgroup's number, not from local ids, so that it is uniform in a subgroup."""
         terms: list[tuple[Value, int]] = []
         constant = AffineExpr(expr.const)
         for symbol, coefficient in expr.terms.items():
             if symbol.kind is SymbolKind.LOOP:
                 constant += _add_iterations(self.counters[symbol], coefficient, terms, emit)
         local = constant + expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
-        # digits that make up a whole id again need no division
+        # digits that add up to a whole id need no division
         ids, rest = ({}, local.terms) if by_subgroup else local.local_id_coefficients()
         terms += [(self.local_id(axis, emit), c) for axis, c in ids.items()]
         for symbol, coefficient in rest.items():
@@ -106,7 +107,7 @@ class _TileRewrite:
                 terms.append((digit(symbol.digit, emit), coefficient))
             elif isinstance(symbol.identity, Value):
                 terms.append((emit.cast(symbol.identity, DataType.U32), coefficient))
-            else:  # a lane's or a subgroup's number, where it is no sum of digits
+            else:  # a lane_id or subgroup_id that is no sum of digits
                 kind = str(symbol.identity)
                 terms.append((emit.op(kind, kind, dtype=DataType.U32), coefficient))
         return _sum(terms, local.const, name, emit)
@@ -134,13 +135,13 @@ class _TileRewrite:
         return value
 
     def local_id(self, axis: str, emit: OpEmitter) -> Value:
-        """The local id of an axis; a new op at the top of the body if none before the first access is it."""
+        """The local id of an axis; a new op at the top of the body unless one before the first access can be reused."""
         if axis not in self.ids:
             self.ids[axis] = OpEmitter(self.header, emit.loc).identity("local_id", f"local_{axis}", axis)
         return self.ids[axis]
 
 
-def _narrowed(value: Value, narrow: DataType, emit: OpEmitter) -> Value:
+def _narrow(value: Value, narrow: DataType, emit: OpEmitter) -> Value:
     owner = value.owner
     if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
         return owner.operands[0]
@@ -150,22 +151,22 @@ def _narrowed(value: Value, narrow: DataType, emit: OpEmitter) -> Value:
 def _add_iterations(
     counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], emit: OpEmitter
 ) -> AffineExpr:
-    """Add `coefficient * iteration number` to `terms`; returns what is left of it as an expression.
+    """Add `coefficient * iteration number` to `terms`; return the remaining part as an expression.
 
     The iteration number is (counter - lower) / step.
     """
-    times, rest = divmod(coefficient, counter.step)
-    if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
+    times, remainder = divmod(coefficient, counter.step)
+    if not remainder and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
         terms.append((emit.cast(counter.value, DataType.U32), times))
         return counter.lower.scaled(-times)
     # sums and products are right modulo 2^32, but a division needs the exact difference
-    dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
+    dtype = DataType.U64 if remainder and counter.value.type.bits == 64 else DataType.U32
     value = emit.cast(counter.value, dtype)
     if counter.lower_value is not None:
         value = emit.op("sub", "done", value, emit.cast(counter.lower_value, dtype))
     elif counter.lower.const:
         value = emit.op("sub", "done", value, emit.const(counter.lower.const, dtype))
-    if rest:
+    if remainder:
         value = emit.op("div", "done", value, emit.const(counter.step, dtype))
         times = coefficient
     terms.append((emit.cast(value, DataType.U32), times))
@@ -177,11 +178,11 @@ def _sum(terms: list[tuple[Value, int]], constant: int, name: str, emit: OpEmitt
     # positive terms first, so that the sum need not begin at 0 with a subtraction
     for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
         factor = abs(coefficient)
-        scaled = value if factor == 1 else emit.op("mul", name, value, emit.const(factor))
+        product = value if factor == 1 else emit.op("mul", name, value, emit.const(factor))
         if total is None and coefficient < 0:
             total, constant = emit.const(constant), 0
         kind = "add" if coefficient > 0 else "sub"
-        total = scaled if total is None else emit.op(kind, name, total, scaled)
+        total = product if total is None else emit.op(kind, name, total, product)
     if total is None:
         return emit.const(constant)
     return emit.op("add", name, total, emit.const(constant)) if constant else total

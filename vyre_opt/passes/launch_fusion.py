@@ -46,9 +46,9 @@ from ..fusion.pair_legality import (
     verify_program,
     with_buffer_names,
 )
-from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
+from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_storage, separator_refusal
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
-from ..fusion.veto import drop_undone_notes, veto_of
+from ..fusion.veto import drop_stale_notes, veto_of
 from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
@@ -168,7 +168,7 @@ class _Fuser:
             _remove_fused(pipeline, groups)
         for stage in pipeline.walk():
             if isinstance(stage, Launch):
-                self.notes_dropped |= drop_undone_notes(stage)
+                self.notes_dropped |= drop_stale_notes(stage)
 
     # --- planning ---------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class _Fuser:
                 for start, end in pairwise([*cuts, len(nodes)])
             ]
             if len(stretches) > 1:
-                stretches = GridAgreement(windows_of, uses.lengths).merged(stretches)
+                stretches = GridAgreement(windows_of, uses.lengths).merge(stretches)
             return windows, cuts, stretches
 
         def count(nodes: Sequence[LaunchNode]) -> int | None:
@@ -202,7 +202,7 @@ class _Fuser:
         def stays(node: LaunchNode) -> bool:
             return id(node.launch) in separate_ids or veto_of(node.launch) is not None
 
-        run, missed_moves = self.order.better(run, stays, count)
+        run, missed_moves = self.order.best_order(run, stays, count)
         for follower, leader, refusal in missed_moves:
             message = (
                 f"they would be one launch if it came before the launches between, but {refusal.message}"
@@ -453,14 +453,14 @@ class _Fuser:
             self.module.add_before_pipelines(program)
         launch_numbers = [self.numbers[id(node.launch)] for node in group.nodes]
         formal_names = dict(zip(names, joined.names, strict=True))
-        free_moves = {pair: self.order.sound_one(*pair) for pair in self.reordered_pairs(group, groups)}
+        free_moves = {pair: self.order.fault_free_node(*pair) for pair in self.reordered_pairs(group, groups)}
         order = [
             tuple(self.numbers[id(each.launch)] for each in (node, other, free))
             for (node, other), free in free_moves.items()
             if free is not None
         ]
         remark_joined(self.ctx, pipeline, group, program, launch_numbers, formal_names, order)
-        remark_kept(self.ctx, pipeline, uses, group)
+        remark_storage(self.ctx, pipeline, uses, group)
         dropped_buffers = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch
         # the first launch's notes are about the launch before the group, so a veto stays valid

@@ -20,7 +20,7 @@ from math import prod
 from ..analysis.refusal import Refusal
 from ..execution.plans.neighbours import Neighbours
 from ..fusion.group_count import GroupCount
-from ..fusion.remark_sink import Collected, Silent
+from ..fusion.remark_sink import CollectedRemarks, Silent
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid
 from ..ir.loops import bounds, with_bounds
@@ -202,7 +202,7 @@ class LaunchForms:
         steps = trips(program, self._rows(program), shapes)
         key = program, steps, iterations(program, shapes)
         if key not in self._batched:
-            copy, sink = _copied(program), Collected()
+            copy, sink = _copied(program), CollectedRemarks()
             changed = keep_loads(copy, sink, rows(copy), steps, op_numbers(copy))
             changed += batch_loads(copy, sink, iterations(copy, shapes))
             self._batched[key] = Rewritten(copy if changed else program, sink.remarks)
@@ -281,13 +281,13 @@ def _copied(program: Program) -> Program:
 
 
 def _hoisted(program: Program) -> Rewritten:
-    copy, sink = _copied(program), Collected()
+    copy, sink = _copied(program), CollectedRemarks()
     changed = hoist_loads(copy, sink, op_numbers(copy))
     return Rewritten(copy if changed else program, sink.remarks)
 
 
 def _carried(program: Program) -> Rewritten:
-    copy, sink = _copied(program), Collected()
+    copy, sink = _copied(program), CollectedRemarks()
     changed = carry_atomics(copy, sink)
     return Rewritten(copy if changed else program, sink.remarks)
 

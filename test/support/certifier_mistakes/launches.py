@@ -156,14 +156,14 @@ def between(buffers: str) -> str:
 
 
 MISTAKES = [
-    mistake("launches that write one buffer change places", ORDER, "shared = (one.writes & other.touched) | (other.writes & one.touched)", "shared = frozenset[str]()", JOIN, between("@z, @y")),
-    mistake("a launch comes before one that writes what it reads", ORDER, " | (other.writes & one.touched)", "", JOIN, between("@z, @m")),
-    mistake("a launch comes before one that reads what it writes", ORDER, "(one.writes & other.touched) | ", "", JOIN, between("@y, @z").replace("z : u32[8] read", "z : u32[8] write")),
+    mistake("launches that write one buffer change places", ORDER, "shared = (first.writes & second.buffers) | (second.writes & first.buffers)", "shared = frozenset[str]()", JOIN, between("@z, @y")),
+    mistake("a launch comes before one that writes what it reads", ORDER, " | (second.writes & first.buffers)", "", JOIN, between("@z, @m")),
+    mistake("a launch comes before one that reads what it writes", ORDER, "(first.writes & second.buffers) | ", "", JOIN, between("@y, @z").replace("z : u32[8] read", "z : u32[8] write")),
     mistake("reading what another workgroup wrote is no hazard", PAIRS, '("raw", raw_hazard), ', "", JOIN, ACROSS),
     mistake("overwriting what another workgroup reads is no hazard", PAIRS, '("war", war_hazard), ', "", JOIN, OVERWRITTEN),
     mistake("writing what another workgroup wrote is no hazard", PAIRS, ', ("waw", waw_hazard))', ")", JOIN, TWICE),
     mistake("no launch needs a barrier before it", PAIRS, "q):\n                    return True", "q):\n                    return False", JOIN, MIRRORED),
-    mistake("all that is read is covered", PAIRS, "return access.op in computed[0]", "return True", JOIN, ACROSS),
+    mistake("all that is read is covered", PAIRS, "return access.op in cache[0]", "return True", JOIN, ACROSS),
     mistake("all grids are equal", PAIRS, "if first == second:\n        return None", "if True:\n        return None", JOIN, GRIDS),
     mistake("grids of one depth more are equal", PAIRS, "if first == second:\n        return None", "if first[0] == second[0]:\n        return None", JOIN, DEEPER),
     mistake("workgroups never meet", DEPENDENCE, "return self.disjoint(p, q) or self._element_determines_ids(p, q, self.groups)", "return True", JOIN, ACROSS),
@@ -188,6 +188,6 @@ MISTAKES = [
     mistake("a workgroup in turn has the size of the grid of all", WORKGROUP_IDS, '("global_size", axis): emit.op("mul", "size", workgroups, emit.const(lanes)),', '("global_size", axis): emit.op("mul", "size", workgroups, workgroups),', JOIN, WHERE),
     replace(
         mistake("the lengths of launches are those of their tiles", "fusion/bound_program.py", "            if length is not None:", "            if False:", JOIN, HALO_LENGTH),
-        also=(Mutant("a length is that of any buffer", "vyre_opt/passes/launch_fusion.py", "{**staying, **names}", "names", ""),),
+        also=(Mutant("a length is that of any buffer", "vyre_opt/passes/launch_fusion.py", "{**permanent, **names}", "names", ""),),
     ),
 ]  # fmt: skip
