@@ -79,7 +79,7 @@ def twice(x: Read[f32], y: Write[f32]) -> None:
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
-    return rewritten_launches(monkeypatch, LEAST_COUNTED=0, LEAST_COUNTING=0)
+    return rewritten_launches(monkeypatch, MIN_COUNTS=0, MIN_INVOCATIONS=0)
 
 
 @pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 500, 10)], keep=2), ids=str)

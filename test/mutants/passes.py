@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "a load moves up past a store of its element",
         "vyre_opt/scheduling/access_vectors.py",
-        "group.blocked.add(offset)",
+        "group.stored_offsets.add(offset)",
         "pass",
         lit("passes/vectorize_access_refuse"),
     ),

@@ -25,7 +25,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import Module, Op, Program
 from ..ir.shapes import has_slices
-from ..scheduling.relaunch import launched, remove_unlaunched
+from ..scheduling.relaunch import launched_programs, remove_unlaunched
 from ..slices.forwarding import forward_slices
 from ..slices.lowering import lower_slices
 from ..slices.schedule import slice_schedule
@@ -39,7 +39,7 @@ class JoinRows(Pass):
     summary = "Join launches whose workgroups work on rows of their own, and hand rows over in registers."
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        programs, join_count = launched(module), 0
+        programs, join_count = launched_programs(module), 0
         for pipeline in module.pipelines.values():
             join_count += _Joiner(module, pipeline, ctx).run()
         if join_count:

@@ -37,7 +37,7 @@ class KeepLoads(Pass):
         for program in ctx.programs(module):
             numbers = op_numbers(program)
             changed += hoist_loads(program, ctx, numbers)
-            found = rows(program)
-            changed += keep_loads(program, ctx, found, trips(program, found), numbers, waits=True)
+            candidates = rows(program)
+            changed += keep_loads(program, ctx, candidates, trips(program, candidates), numbers, waits=True)
         ctx.count("loads and rows that are loaded once", changed)
         return changed > 0

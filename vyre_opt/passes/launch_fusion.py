@@ -55,7 +55,7 @@ from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
 from ..records import dataclass
 from ..rewriting.demanded_extents import declare_demands, undeclared_demands
-from ..scheduling.relaunch import launched, remove_unlaunched
+from ..scheduling.relaunch import launched_programs, remove_unlaunched
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -117,7 +117,7 @@ class LaunchFusion(Pass):
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
-        programs = launched(module)
+        programs = launched_programs(module)
         for pipeline in module.pipelines.values():
             fuser.pipeline(pipeline)
         removed_programs = 0 if self.options.keep else remove_unlaunched(module, programs)

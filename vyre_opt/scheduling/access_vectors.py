@@ -9,9 +9,9 @@ Loads move up to the first of their group, stores down to the last.  Each of the
 hold, and a remark names the one that is missing:
 
     neighbours   the indices of the last dimension, in one row, differ by constants (`LinearAnalysis`), so they are known to differ
-    alignment    the first index is a multiple of the lanes: the vector is aligned, buffers starting
-                 at multiples of 16 bytes, and an index that wraps around wraps around between vectors
-    one block    all of them run if one does, so the vector accesses no element that they do not
+    alignment    the first index is a multiple of the lanes: the vector is aligned, since buffers start
+                 at multiples of 16 bytes, and an index that wraps around wraps between vectors
+    one block    all of them run if one does, so the vector accesses no other elements
     nothing between   no access that may be of the same element, no barrier or ordered atomic, nothing
                  that may stop the program
 """
@@ -38,7 +38,7 @@ WIDTH = 16
 
 
 def vectorize(program: Program, sink: RemarkSink, width: int = WIDTH) -> int:
-    """Rewrite a program's accesses, in place; how many vectors there are.  `width`: bytes of the widest."""
+    """Rewrite a program's accesses, in place; return the number of vectors.  `width`: bytes of the widest vector."""
     vectorizer = _Vectorizer(program, sink, width)
     vectorizer.block(program.body)
     vectorizer.remark_missing()
@@ -47,8 +47,10 @@ def vectorize(program: Program, sink: RemarkSink, width: int = WIDTH) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The key that accesses of neighbours share: the buffer, and the index up to a constant; `row`: of the other
-    dimensions, and `length`: the elements of a row where it is known."""
+    """Key shared by accesses of neighbours: the buffer, and the index without its constant.
+
+    `row`: indices of the outer dimensions.  `length`: elements of a row, if known.
+    """
 
     is_store: bool
     buffer: str
@@ -63,14 +65,14 @@ class _Base:
 class _Group:
     """Accesses of one base that may move together.
 
-    `blocked`: offsets of stores since, which no load of the group may move past.  `ended`: why no more
-    accesses may join, for a remark; empty as long as they may.
+    `stored_offsets`: offsets of stores after its first load; no load of the group may move past them.  `end_reason`:
+    why no more accesses may join, for a remark; empty as long as they may.
     """
 
     base: _Base
     by_offset: dict[int, list[_Access]] = field(default_factory=dict)
-    blocked: set[int] = field(default_factory=set)
-    ended: str = ""
+    stored_offsets: set[int] = field(default_factory=set)
+    end_reason: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +92,7 @@ class _Vectorizer:
         self.program, self.sink, self.width = program, sink, width
         self.linear = LinearAnalysis(program, Alignment(program))
         self.effects = summarize(program.body)[1]
-        self.seen: dict[_Base, list[_Access]] = {}
+        self.accesses: dict[_Base, list[_Access]] = {}
         self.open: dict[_Base, _Group] = {}
         self.positions: dict[object, tuple[Block, int]] = {}
         self.vectors = 0
@@ -117,7 +119,7 @@ class _Vectorizer:
                 groups.append(group)
             access = _Access(op, position, offset, block, group)
             group.by_offset.setdefault(offset, []).append(access)
-            self.seen.setdefault(base, []).append(access)
+            self.accesses.setdefault(base, []).append(access)
         self.open = outer
         self.vectorize(block, groups)
 
@@ -125,7 +127,7 @@ class _Vectorizer:
         """The base of a plain access of one scalar, and its constant offset; None for any other op."""
         if op.name not in ("load", "store"):
             return None, 0
-        # an access that is a vector already, and one of neither integers nor floats, stays
+        # vectors, and elements that are neither integers nor floats, stay
         dtype = op.operands[0].type if op.name == "store" else op.result.type
         buffer = self.program.buffers[op.attrs["buffer"]]
         if dtype is not buffer.dtype or not (dtype.is_int or dtype.is_float):
@@ -149,9 +151,9 @@ class _Vectorizer:
             elif other.is_store and offset in group.by_offset:
                 self.end(group, f"a {verb} between them is of the same element of @{base.buffer}")
             elif not other.is_store:
-                group.blocked.add(offset)  # a later load at this offset may not move up past the store
+                group.stored_offsets.add(offset)  # a later load at this offset may not move up past the store
         open_group = self.open.get(base)
-        if open_group is not None and offset in open_group.blocked:
+        if open_group is not None and offset in open_group.stored_offsets:
             self.end(open_group, f"a store between them is of the same element of @{base.buffer}")
 
     def end_groups_at_op(self, op: Op, effects: Effects) -> None:
@@ -159,24 +161,26 @@ class _Vectorizer:
         for base, group in list(self.open.items()):
             conflicting = effects.writes | effects.reads if base.is_store else effects.writes
             if effects.orders:
-                self.end(group, f"{_named(op)} between them orders memory")
+                self.end(group, f"{_with_article(op)} between them orders memory")
             elif effects.stops:
-                self.end(group, f"{_named(op)} between them may stop the program")
+                self.end(group, f"{_with_article(op)} between them may stop the program")
             elif base.buffer in conflicting:
-                self.end(group, f"{_named(op)} between them may be of the same element of @{base.buffer}")
+                self.end(
+                    group, f"{_with_article(op)} between them may be of the same element of @{base.buffer}"
+                )
 
-    def end(self, group: _Group, why: str) -> None:
+    def end(self, group: _Group, reason: str) -> None:
         base = group.base
         verb = "stores" if base.is_store else "loads"
-        self.sink.debug("{} {} of @{} are together: {}", len(group.by_offset), verb, base.buffer, why)
-        group.ended = why
+        self.sink.debug("{} {} of @{} are together: {}", len(group.by_offset), verb, base.buffer, reason)
+        group.end_reason = reason
         del self.open[group.base]
 
     # --- vectors -----------------------------------------------------------------------
 
     def vectorize(self, block: Block, groups: Sequence[_Group]) -> None:
         """Replace accesses of the groups by vectors where they fit, and rebuild the block if there are any."""
-        new_ops: dict[int, list[Op]] = {}  # what stands in the place of an op
+        new_ops: dict[int, list[Op]] = {}  # position of an op -> its replacement
         for group in groups:
             for lanes, accesses in self.windows(group):
                 position, ops = (_vector_store if group.base.is_store else _vector_load)(
@@ -190,16 +194,16 @@ class _Vectorizer:
             block.ops = [new for position, op in enumerate(block.ops) for new in new_ops.get(position, [op])]
 
     def windows(self, group: _Group) -> Iterator[tuple[int, list[list[_Access]]]]:
-        """Aligned runs of 2^k neighbours, widest first; the accesses by lane, as several may be of one element."""
-        used: set[int] = set()
+        """Aligned runs of 2^k neighbours, widest first.  Accesses are listed by lane: several may be of one element."""
+        vectorized_offsets: set[int] = set()
         lanes = self.width // (group.base.dtype.size_bytes or self.width)
         while lanes > 1:
             for offset in sorted(group.by_offset):
                 span = range(offset, offset + lanes)
-                if all(o in group.by_offset and o not in used for o in span) and self.fits(
+                if all(o in group.by_offset and o not in vectorized_offsets for o in span) and self.fits(
                     group, offset, lanes
                 ):
-                    used.update(span)
+                    vectorized_offsets.update(span)
                     accesses = [group.by_offset[o] for o in span]
                     for access in (access for same in accesses for access in same):
                         access.lanes = lanes
@@ -218,12 +222,12 @@ class _Vectorizer:
                 loc=first.op.loc,
             )
             return False
-        if group.base.is_store:  # goes down to the last store, where all indices are known
+        if group.base.is_store:  # a vector store stands at the last store, where all indices are defined
             return True
         start = min(a.position for o in range(offset, offset + lanes) for a in group.by_offset[o])
-        return self.known_at(first, start)
+        return self.is_defined_before(first, start)
 
-    def known_at(self, access: _Access, position: int) -> bool:
+    def is_defined_before(self, access: _Access, position: int) -> bool:
         """Whether the index of `access` is computed before `position` of its block."""
         block, definition = self.positions.get(access.op.indices[-1].owner, (None, 0))
         return block is not access.block or definition < position
@@ -247,33 +251,33 @@ class _Vectorizer:
 
     def remark_missing(self) -> None:
         """One remark for each base, on the first neighbours that are not in a vector together."""
-        for base, accesses in self.seen.items():
+        for base, accesses in self.accesses.items():
             ordered = sorted(accesses, key=lambda access: access.offset)
-            for one, two in pairwise(ordered):
-                if two.offset == one.offset + 1 and 1 in (one.lanes, two.lanes):
+            for first, second in pairwise(ordered):
+                if second.offset == first.offset + 1 and 1 in (first.lanes, second.lanes):
                     verb = "stores" if base.is_store else "loads"
                     self.sink.remark(
                         "refused",
-                        f"{verb} of neighbours in @{base.buffer} stay apart: {self.missing(one, two)}",
-                        max(one, two, key=lambda access: access.position).op.loc,
+                        f"{verb} of neighbours in @{base.buffer} stay apart: {self.missing(first, second)}",
+                        max(first, second, key=lambda access: access.position).op.loc,
                         buffer=base.buffer,
                     )
                     break
 
-    def missing(self, one: _Access, two: _Access) -> str:
+    def missing(self, first: _Access, second: _Access) -> str:
         """The missing fact that keeps two neighbours out of one vector."""
-        if one.block is not two.block:
+        if first.block is not second.block:
             return "one of them may run without the other"
-        if one.group is not two.group:
-            return min(one, two, key=lambda access: access.position).group.ended
-        if one.lanes > 1 or two.lanes > 1:
+        if first.group is not second.group:
+            return min(first, second, key=lambda access: access.position).group.end_reason
+        if first.lanes > 1 or second.lanes > 1:
             return "the neighbours from a multiple on are no power of two, and one is left"
-        if self.width < 2 * (one.group.base.dtype.size_bytes or self.width):
+        if self.width < 2 * (first.group.base.dtype.size_bytes or self.width):
             return f"two of them are wider than width={self.width}"
-        if not _rows_are_aligned(one.group.base, 2):
-            length = "not known" if one.group.base.length is None else "odd"
-            return f"rows of @{one.group.base.buffer} need not start at an even element: their length is {length}"
-        index = one.op.indices[-1]
+        if not _rows_are_aligned(first.group.base, 2):
+            length = "not known" if first.group.base.length is None else "odd"
+            return f"rows of @{first.group.base.buffer} need not start at an even element: their length is {length}"
+        index = first.op.indices[-1]
         if self.linear.zeros(index) == 0:
             return f"%{index.name} is not known to be even, and a vector starts at a multiple of its lanes"
         return f"%{index.name}, at which a vector would start, is computed after the first of them"
@@ -284,7 +288,7 @@ def _rows_are_aligned(base: _Base, lanes: int) -> bool:
     return not base.row or (base.length is not None and base.length % lanes == 0)
 
 
-def _named(op: Op) -> str:
+def _with_article(op: Op) -> str:
     return f"{'an' if op.name[0] in 'aeiou' else 'a'} {op.name}"
 
 
@@ -307,6 +311,6 @@ def _vector_store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tup
     last = max((same[0] for same in accesses), key=lambda access: access.position)
     values = tuple([store.operands[0] for store in stores])
     vector = Value(values[0].name, DataType.vec(base.dtype, lanes))
-    packed = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
+    vector_op = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
     store = Op(OPS["store"], (vector, *stores[0].indices), (), stores[0].attrs, (), stores[0].loc)
-    return last.position, [packed, store]
+    return last.position, [vector_op, store]

@@ -1,6 +1,6 @@
-"""Estimate of the instructions with which an invocation computes floats on a GPU, by the codes of the functions that it calls.
+"""Estimate of an invocation's float instructions on a GPU; math functions count with their approximations' instructions.
 
-Integers are left out: most are indices, much of which is one for neighbours.
+Integers are left out: most compute indices, and neighbours share much of that.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NODES = {
     "div": _DIVISION,
     "sqrt": 12,
 }
-"""Instructions of a node of a function; any other is one."""
+"""Instructions of a node of a function; any other node is one instruction."""
 
 
 def instructions(program: Program) -> int:
-    """Estimated instructions of one invocation, which goes the longer way at each branch, and through loops as often as is known, at least once."""
+    """Estimated instructions of one invocation: the longer side of each branch, and a loop's known trip count, or one."""
     return _block(program.body)
 
 

@@ -1,4 +1,4 @@
-"""Atomics of a loop on one element: the loop carries what they combine to, and one atomic behind it is left.
+"""Atomics of a loop on one element: the loop carries a private accumulator, and one atomic after it remains.
 
     for %k = %l to %n step 256 {               %t = for %k = %l to %n step 256 iter(%s = neutral) {
       if %c {                                    %r = if %c {
@@ -11,8 +11,8 @@
                                                }
                                                if %t is not neutral { atomic_add @x[0], %t }
 
-For atomics that may be regrouped (see analysis/regrouping.py), whose old values nobody takes, on an element that is surely
-there; in loops that do nothing else with its buffer, and in which nobody waits, stops or prints.
+For atomics that may be regrouped (see analysis/regrouping.py), with unused results, on an element that surely exists; in
+loops that do nothing else with its buffer, and in which nothing waits, stops or prints.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["carry_atomics"]
 
 @dataclass(frozen=True)
 class _Element:
-    """Element that atomics of one name combine into."""
+    """Element of a buffer, and the kind of atomic that combines values into it."""
 
     name: str
     buffer: str
@@ -48,7 +48,7 @@ class _Element:
 
 
 def carry_atomics(program: Program, sink: RemarkSink) -> int:
-    """Rewrite the loops of a program, in place; how many changed."""
+    """Rewrite the loops of a program, in place; return how many changed."""
     carrier = _Carrier(program, sink)
     if carrier.atomics:
         carrier.walk_block(program.body)
@@ -71,16 +71,18 @@ class _Carrier(Walker):
             self.sink.remark(
                 "applied", f"{element.name} of @{element.buffer} in this loop is done behind it", op.loc
             )
-        out += _carried(op, elements)
-        self.atomics |= {each for made in out for each in made.walk() if each.name.startswith("atomic")}
+        out += _carry(op, elements)
+        self.atomics |= {
+            inner for new_op in out for inner in new_op.walk() if inner.name.startswith("atomic")
+        }
 
     def elements(self, loop: Op) -> Mapping[Op, _Element]:
         """The atomics of a loop that it may carry."""
-        found: dict[Op, _Element] = {}
+        elements: dict[Op, _Element] = {}
         names: dict[str, set[str]] = {}
         for op in loop.walk():
             effects = effects_of(op)
-            if effects.orders or effects.waits or effects.prints or (effects.stops and not _holds(op)):
+            if effects.orders or effects.waits or effects.prints or (effects.stops and not _never_faults(op)):
                 return {}
             if "buffer" in op.attrs and op.name != "len":
                 is_atomic = op in self.atomics
@@ -89,11 +91,11 @@ class _Carrier(Walker):
             if op in self.atomics and len(names[op.attrs["buffer"]]) == 1:
                 element = self.element(op)
                 if element is not None:
-                    found[op] = element
-        return found
+                    elements[op] = element
+        return elements
 
     def element(self, atomic: Op) -> _Element | None:
-        """The element of an atomic, if its place is constant and in its buffer."""
+        """The element of an atomic, if its indices are constants within its buffer."""
         indices = [constant_value(index) for index in atomic.indices]
         shape = self.program.buffers[atomic.attrs["buffer"]].shape
         for index, extent in zip(indices, shape, strict=True):
@@ -102,17 +104,19 @@ class _Carrier(Walker):
         return _Element(atomic.name, atomic.attrs["buffer"], tuple(indices))
 
 
-def _holds(op: Op) -> bool:
-    """Whether this is a check of bounds that never ends in a fault."""
+def _never_faults(op: Op) -> bool:
+    """Whether this is a check of bounds on constants that hold."""
     index, length = op.operands if op.name == "check_bounds" else (None, None)
     while index is not None and isinstance(index.owner, Op) and index.owner.name == "cast":
         (index,) = index.owner.operands  # to the wider type of the length
-    known, most = (None if value is None else constant_value(value) for value in (index, length))
-    return known is not None and most is not None and 0 <= known < most
+    index_value, length_value = (
+        None if value is None else constant_value(value) for value in (index, length)
+    )
+    return index_value is not None and length_value is not None and 0 <= index_value < length_value
 
 
 def _outside_of_loops(block: Block) -> Iterator[Op]:
-    """The ops of a block, and of the branches in it."""
+    """Ops of a block and of nested branches, but not of nested loops."""
     for op in block.ops:
         yield op
         if op.name == "if":
@@ -120,25 +124,25 @@ def _outside_of_loops(block: Block) -> Iterator[Op]:
                 yield from _outside_of_loops(region)
 
 
-def _carried(loop: Op, elements: Mapping[Op, _Element]) -> list[Op]:
-    """The loop, and what is left to be done behind it."""
-    like = {element: atomic for atomic, element in elements.items()}
+def _carry(loop: Op, elements: Mapping[Op, _Element]) -> list[Op]:
+    """The loop with accumulators, and the atomics after it."""
+    atomic_of = {element: atomic for atomic, element in elements.items()}
     starts = [
         constant(arith.neutral(element.combine, atomic.result.type), atomic.result.type, "neutral", atomic)
-        for element, atomic in like.items()
+        for element, atomic in atomic_of.items()
     ]
     (body,) = loop.regions
     sums = tuple([Value("sum", start.result.type) for start in starts])
-    running = dict(zip(like, sums, strict=True))
+    accumulators = dict(zip(atomic_of, sums, strict=True))
     ops, ends = splittable(body)
-    made = _combined(ops, elements, running)
-    made.append(Op(OPS["yield"], (*ends, *running.values()), loc=loop.loc))
+    body_ops = _combine(ops, elements, accumulators)
+    body_ops.append(Op(OPS["yield"], (*ends, *accumulators.values()), loc=loop.loc))
     totals = tuple([Value("total", start.result.type) for start in starts])
     operands = (*loop.operands, *(start.result for start in starts))
-    block = Block((*body.args, *sums), made)
-    new = Op(OPS["for"], operands, (*loop.results, *totals), loop.attrs, (block,), loop.loc)
-    out = [*starts, new]
-    for (element, atomic), start, total in zip(like.items(), starts, totals, strict=True):
+    block = Block((*body.args, *sums), body_ops)
+    new_loop = Op(OPS["for"], operands, (*loop.results, *totals), loop.attrs, (block,), loop.loc)
+    out = [*starts, new_loop]
+    for (element, atomic), start, total in zip(atomic_of.items(), starts, totals, strict=True):
         emit = OpEmitter(out, atomic.loc)
         bits = DataType.of(f"u{total.type.bits}")
         neutral, combined = (emit.op("bitcast", "bits", value, dtype=bits) for value in (start.result, total))
@@ -149,20 +153,24 @@ def _carried(loop: Op, elements: Mapping[Op, _Element]) -> list[Op]:
         ]
         result = Value(atomic.result.name, atomic.result.type)
         operands = (*(place.result for place in places), total)
-        once = Op(atomic.definition, operands, (result,), atomic.attrs, (), atomic.loc)
-        out.append(conditional(changed, Block((), [*places, once]), (), Block(), (), atomic))
+        atomic_op = Op(atomic.definition, operands, (result,), atomic.attrs, (), atomic.loc)
+        out.append(conditional(changed, Block((), [*places, atomic_op]), (), Block(), (), atomic))
     return out
 
 
-def _combined(ops: Sequence[Op], elements: Mapping[Op, _Element], running: dict[_Element, Value]) -> list[Op]:
-    """The ops, of which atomics combine into what is `running`, in place."""
+def _combine(
+    ops: Sequence[Op], elements: Mapping[Op, _Element], accumulators: dict[_Element, Value]
+) -> list[Op]:
+    """The ops, with atomics replaced by ops that combine into `accumulators`, which is updated."""
     out: list[Op] = []
     for op in ops:
         if op in elements:
             element = elements[op]
             total = Value("sum", op.result.type)
-            out.append(Op(OPS[element.combine], (running[element], op.operands[-1]), (total,), loc=op.loc))
-            running[element] = total
+            out.append(
+                Op(OPS[element.combine], (accumulators[element], op.operands[-1]), (total,), loc=op.loc)
+            )
+            accumulators[element] = total
             continue
         inside = (
             dict.fromkeys(elements[each] for each in op.walk() if each in elements) if op.name == "if" else {}
@@ -170,13 +178,15 @@ def _combined(ops: Sequence[Op], elements: Mapping[Op, _Element], running: dict[
         if inside:
             regions: list[Block] = []
             for region in (*op.regions, Block())[:2]:
-                mine = dict(running)
+                branch_accumulators = dict(accumulators)
                 inner, ends = splittable(region)
-                made = _combined(inner, elements, mine)
-                made.append(Op(OPS["yield"], (*ends, *(mine[each] for each in inside)), loc=op.loc))
-                regions.append(Block((), made))
-            results = tuple([Value("sum", running[each].type) for each in inside])
-            running.update(zip(inside, results, strict=True))
+                region_ops = _combine(inner, elements, branch_accumulators)
+                region_ops.append(
+                    Op(OPS["yield"], (*ends, *(branch_accumulators[each] for each in inside)), loc=op.loc)
+                )
+                regions.append(Block((), region_ops))
+            results = tuple([Value("sum", accumulators[each].type) for each in inside])
+            accumulators.update(zip(inside, results, strict=True))
             op = Op(op.definition, op.operands, (*op.results, *results), op.attrs, tuple(regions), op.loc)
         out.append(op)
     return out

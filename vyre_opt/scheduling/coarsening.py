@@ -10,15 +10,14 @@
                                                   if %i0 < %n { ... }  ...  if %i3 < %n { ... }
                                                 }
 
-Each op stands there once for each of the neighbours, side by side (`vectorize_access` joins such loads), or once for
-all of them where it is the same for all.  Invocations are in no order as long as nothing makes them meet, so steps of
-neighbours may take turns in any way; each neighbour's own steps keep their order.  Where they part, at a branch that
-some take, at a loop of other lengths, they go on one after the other.
+Each op is copied once for each neighbour, side by side (`vectorize_access` joins such loads), or stands once if its value
+is the same for all.  Invocations that do not meet are unordered, so steps of neighbours may interleave; each neighbour's
+own steps keep their order.  Where neighbours diverge, at a branch or a loop of different lengths, they run in sequence.
 
-An invocation may have several blocks of neighbours, each as far from the one before as all lanes of its workgroup reach, so
-that lanes beside each other still touch elements beside each other, while more loads are on their way:
+An invocation may have several blocks of neighbours, a workgroup's reach of elements apart, so that adjacent lanes still
+touch adjacent elements, while more loads are in flight:
 
-      over ceil_div(n, 8)       if the last block's workgroup exists { all blocks side by side } else { those that do, one by one }
+      over ceil_div(n, 8)       if the last block's workgroup exists { all blocks side by side } else { existing blocks in sequence }
 """
 
 from __future__ import annotations
@@ -79,8 +78,10 @@ def coarsen_refusal(program: Program, by: Neighbours = ITSELF) -> Refusal | None
 
 
 def access_axes(program: Program) -> dict[Op, str]:
-    """The loads and stores of storage, each with the axes along which lanes beside each other touch elements beside each
-    other, or along x the same one: "x", "y", "xy"; "" where they touch elements apart along both."""
+    """Loads and stores of storage, each with the axes along which adjacent lanes touch adjacent elements: "x", "y", "xy".
+
+    Along x the same element counts as well.  "" if neither axis has adjacent elements.
+    """
     linear = LinearAnalysis(program, Alignment(program))
     varying = {axis: _varying(program, axis) for axis in "xy"}
     unit = {"x": (0, 1), "y": (1,)}
@@ -107,7 +108,7 @@ def repeats_along_y(program: Program) -> bool:
 
 
 def _step(terms: Terms, varying: set[Value], axis: str) -> int | None:
-    """Step of the sum of terms from neighbour to neighbour; None where that is unknown."""
+    """Difference of the sum of terms between neighbours; None if unknown."""
     total = 0
     for term, coefficient in terms:
         if term in (("global_id", axis), ("local_id", axis)):
@@ -123,9 +124,9 @@ def _step(terms: Terms, varying: set[Value], axis: str) -> int | None:
 
 
 def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> Program | Refusal:
-    """The program over the grid `by.grid(n)` that does what `program` does over the grid n.
+    """A program over the grid `by.grid(n)` that is equivalent to `program` over the grid n.
 
-    `by`: of powers of two.  `counts`: where it has n from, along x, and along y if it needs that.
+    `by`: powers of two.  `counts`: sources of n along x, and along y if needed.
     """
     refusal = coarsen_refusal(program, by)
     if refusal is not None:
@@ -136,8 +137,8 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
     loc, factors = program.loc, {"x": by.groups_along_x, "y": by.y}
     emit = OpEmitter([], loc)
     groups: dict[str, Value] = {}
-    used = [count for count in counts if factors[count.axis] > 1]
-    for count in used:
+    needed_counts = [count for count in counts if factors[count.axis] > 1]
+    for count in needed_counts:
         number = count.emit(emit, program)
         if isinstance(number, Refusal):
             return number
@@ -154,20 +155,20 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
             emit.ops.append(Op(OPS["if"], (existing,), (), regions=(Block((), inner.ops),), loc=loc))
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
     params = dict(program.params)
-    for count in used:
+    for count in needed_counts:
         params |= count.params(program)
     grid = None if program.grid is None else by.grid(program.grid)
     return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
 
 
 def _ops(block: Block, by: int) -> tuple[int, int]:
-    """Number of ops of a block, and the most ops of so many neighbours, which may part at each `if`."""
+    """Number of ops of a block, and the most ops for `by` neighbours, which may diverge at each `if`."""
     count = most = 0
     for op in block.ops:
         inner = [_ops(region, by) for region in op.regions]
-        here = 1 + sum(each for each, _ in inner)
-        count += here
-        most += by * (here if op.name == "if" else 1) + sum(each for _, each in inner)
+        size = 1 + sum(each for each, _ in inner)
+        count += size
+        most += by * (size if op.name == "if" else 1) + sum(each for _, each in inner)
     return count, most
 
 
@@ -179,10 +180,10 @@ def _place(
     groups: Mapping[str, Value],
     jam: _Jam,
 ) -> Value | None:
-    """Tell the jam where its neighbours stand; whether their workgroup exists, where it may not."""
+    """Set the ids of the jam's neighbours; return whether their workgroup exists, or None if it surely does."""
     existing: Value | None = None
     lanes = dict(zip("xy", program.workgroup, strict=False))
-    places = _tiled(program, by, emit)
+    places = _lane_position(program, by, emit)
     for axis, factor in (("x", by.x), ("y", by.y)):
         if factor == 1 and by.tile is None:
             continue
@@ -198,7 +199,7 @@ def _place(
 
 
 def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) -> Op:
-    """The work of several blocks of neighbours: side by side where the workgroups of all exist, else block by block."""
+    """The work of several blocks of neighbours: side by side if the workgroups of all exist, otherwise in sequence."""
     lanes = program.workgroup[0]
     lane, group = emit.identity("local_id", "lane"), emit.identity("workgroup_id", "coarse")
     group, lane = _first_neighbour(emit, group, lane, lanes, by.x, by.groups_along_x)
@@ -207,7 +208,7 @@ def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) ->
     def after(value: Value, number: int) -> Value:
         return emit.op("add", value.name, value, emit.const(number)) if number else value
 
-    each = [
+    block_ids = [
         {
             "workgroup_id": [after(ids["workgroup_id", "x"], by.x * block)] * by.x,
             "global_id": [after(ids["global_id", "x"], by.x * lanes * block + k) for k in range(by.x)],
@@ -217,7 +218,7 @@ def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) ->
     lane_ids = [after(lane, k) for k in range(by.x)]
     common = {key: ids[key] for key in (("num_workgroups", "x"), ("global_size", "x"))}
 
-    def jammed(blocks: Sequence[Mapping[str, Sequence[Value]]]) -> Block:
+    def jam_blocks(blocks: Sequence[Mapping[str, Sequence[Value]]]) -> Block:
         jam = _Jam(program, replace(by, blocks=len(blocks)), emit)
         jam.common |= common
         jam.neighbours["local_id", "x"] = lane_ids * len(blocks)
@@ -228,17 +229,19 @@ def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) ->
     def branch(condition: Value, *regions: Block) -> Op:
         return Op(OPS["if"], (condition,), (), regions=regions, loc=program.loc)
 
-    existing = [_exists(emit, block["workgroup_id"][0], groups) for block in each]
-    apart = [branch(exists, jammed([block])) for exists, block in zip(existing, each[:-1], strict=False)]
-    return branch(existing[-1], jammed(each), Block((), apart))
+    existing = [_exists(emit, block["workgroup_id"][0], groups) for block in block_ids]
+    separate = [
+        branch(exists, jam_blocks([block])) for exists, block in zip(existing, block_ids[:-1], strict=False)
+    ]
+    return branch(existing[-1], jam_blocks(block_ids), Block((), separate))
 
 
 def _first_neighbour(
     emit: OpEmitter, group: Value, lane: Value, lanes: int, by: int, groups: int
 ) -> tuple[Value, Value]:
-    """The old workgroup and local id of an invocation's first neighbour of `by`.
+    """The original workgroup and local id of the first of `by` neighbours of an invocation.
 
-    Workgroup w of the new ones has the invocations of `groups` old ones, of so many lanes, from groups * w on.
+    New workgroup w does the work of original workgroups groups * w to groups * (w + 1) - 1, of `lanes` lanes each.
     """
     local = emit.op("mul", "local", lane, emit.const(by))
     turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
@@ -249,8 +252,8 @@ def _exists(emit: OpEmitter, group: Value, groups: Value) -> Value:
     return emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
 
 
-def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value]:
-    """Place of an invocation in its workgroup; see `Neighbours.place`."""
+def _lane_position(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value]:
+    """Position of an invocation in its workgroup; see `Neighbours.place`."""
     if by.tile is None:
         return {
             axis: emit.identity("local_id", "lane", axis) for axis, n in (("x", by.x), ("y", by.y)) if n > 1
@@ -277,10 +280,10 @@ def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value
 
 
 class _Jam:
-    """Writes ops for all neighbours at once.
+    """Writes ops for all neighbours at once (unroll and jam).
 
-    `neighbours`: ids of which each neighbour has its own; `common`: those that are the same for all.  `maps`: for each
-    neighbour, the values that stand for those of the program.
+    `neighbours`: ids that differ between neighbours.  `common`: ids that are the same for all.  `maps`: for each
+    neighbour, values of the program -> their replacements.
     """
 
     def __init__(self, program: Program, by: Neighbours, outer: OpEmitter) -> None:
@@ -292,35 +295,35 @@ class _Jam:
         self.varying = _varying(program, axes, (*_IDS, "workgroup_id") if by.blocks > 1 else _IDS)
 
     def place(self, axis: str, first: Mapping[str, Value], common: Ids) -> None:
-        """The ids of the neighbours along an axis: `first` are those of the first one, `common` those of all."""
+        """Set the ids of the neighbours along an axis.  `first`: ids of the first neighbour; `common`: ids that all share."""
         self.common |= common
         factor = self.factors.x if axis == "x" else self.factors.y
         for name, value in first.items():
             if factor == 1:
                 self.common[name, axis] = value
                 continue
-            rest = [self.outer.op("add", value.name, value, self.outer.const(k)) for k in range(1, factor)]
-            counted = (value, *rest)
+            later = [self.outer.op("add", value.name, value, self.outer.const(k)) for k in range(1, factor)]
+            ids = (value, *later)
             numbers = (k % self.factors.x if axis == "x" else k // self.factors.x for k in range(self.by))
-            self.neighbours[name, axis] = [counted[number] for number in numbers]
+            self.neighbours[name, axis] = [ids[number] for number in numbers]
 
     def of(self, value: Value, neighbour: int) -> Value:
         return self.maps[neighbour].get(value, value)
 
     def copies(self, pattern: Sequence[Value], values: Sequence[Value]) -> tuple[Value, ...]:
-        """The values, each for every neighbour where the one of `pattern` varies, else once."""
+        """The values, repeated for every neighbour where the value of `pattern` varies, otherwise once."""
         pairs = zip(pattern, values, strict=True)
         return tuple([self.of(v, k) for p, v in pairs for k in range(self.by if p in self.varying else 1)])
 
     def new(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """New values in their places, one for every neighbour where one varies."""
-        made: list[Value] = []
+        """Fresh values, one for every neighbour where a value varies, otherwise one for all."""
+        new_values: list[Value] = []
         for value in values:
-            own = [Value(value.name, value.type) for _ in range(self.by if value in self.varying else 1)]
+            copies = [Value(value.name, value.type) for _ in range(self.by if value in self.varying else 1)]
             for k, mapping in enumerate(self.maps):
-                mapping[value] = own[k if len(own) > 1 else 0]
-            made += own
-        return tuple(made)
+                mapping[value] = copies[k if len(copies) > 1 else 0]
+            new_values += copies
+        return tuple(new_values)
 
     def ops(self, ops: Iterable[Op]) -> list[Op]:
         out: list[Op] = []
@@ -351,86 +354,87 @@ class _Jam:
         if not is_common or effects.writes or effects.stops:
             self.in_turn(op, out)
             return
-        out += self.cloned(op, 0)
+        out += self.clone_for(op, 0)
         for mapping in self.maps[1:]:
             mapping.update((result, self.of(result, 0)) for result in op.results)
 
     def in_turn(self, op: Op, out: list[Op]) -> None:
         """The op for one neighbour after the other."""
         for k in range(self.by):
-            out += self.cloned(op, k)
+            out += self.clone_for(op, k)
 
-    def cloned(self, op: Op, neighbour: int) -> list[Op]:
-        """The op as one neighbour runs it, with all that is in its regions."""
-        (made,) = clone([op], self.maps[neighbour])
+    def clone_for(self, op: Op, neighbour: int) -> list[Op]:
+        """A copy of the op and its regions for one neighbour."""
+        (copy,) = clone([op], self.maps[neighbour])
         ids = {each: values[neighbour] for each, values in self.neighbours.items()} | self.common
-        for block in made.regions:
+        for block in copy.regions:
             replace_ids(block, ids)
-        return [made]
+        return [copy]
 
     def together(self, op: Op, out: list[Op]) -> None:
         """An op with blocks that all neighbours enter and leave together."""
         control = tuple(self.of(v, 0) for v in _control(op))
-        operands = (*control, *self.copies(op.results, _carried(op))) if _carried(op) else control
+        operands = (*control, *self.copies(op.results, _inits(op))) if _inits(op) else control
         regions = tuple(self.block(block, op.results, self.new(block.args)) for block in op.regions)
         out.append(Op(op.definition, operands, self.new(op.results), op.attrs, regions, op.loc))
 
     def block(self, block: Block, results: Sequence[Value], args: tuple[Value, ...] = ()) -> Block:
-        """The block for all neighbours, which yields values for so many results."""
+        """The block for all neighbours, which yields values for `results`."""
         ops, yielded = splittable(block)
-        made = self.ops(ops)
+        new_ops = self.ops(ops)
         if yielded:
-            made.append(Op(OPS["yield"], self.copies(results, yielded), loc=block.ops[-1].loc))
-        return Block(args, made)
+            new_ops.append(Op(OPS["yield"], self.copies(results, yielded), loc=block.ops[-1].loc))
+        return Block(args, new_ops)
 
     def branch(self, op: Op, out: list[Op]) -> None:
-        """A branch that neighbours may take differently: one block for where all take the longer side, else one by one."""
+        """A branch that neighbours may take differently: jammed if all take the longer side, otherwise in sequence."""
         emit = OpEmitter(out, op.loc)
         sides = [sum(1 for _ in block.walk()) for block in op.regions]
         longer = sides.index(max(sides))
-        agreed = self.of(op.operands[0], 0)
+        uniform = self.of(op.operands[0], 0)
         for k in range(1, self.by):
-            agreed = emit.op("or" if longer else "and", "agreed", agreed, self.of(op.operands[0], k))
+            uniform = emit.op("or" if longer else "and", "agreed", uniform, self.of(op.operands[0], k))
         together = self.block(op.regions[longer], op.results)
-        apart = Block()
-        self.in_turn(op, apart.ops)
+        divergent = Block()
+        self.in_turn(op, divergent.ops)
         if op.results:
-            apart.ops.append(Op(OPS["yield"], self.copies(op.results, op.results), loc=op.loc))
-        regions = (apart, together) if longer else (together, apart)
-        out.append(Op(op.definition, (agreed,), self.new(op.results), op.attrs, regions, op.loc))
+            divergent.ops.append(Op(OPS["yield"], self.copies(op.results, op.results), loc=op.loc))
+        regions = (divergent, together) if longer else (together, divergent)
+        out.append(Op(op.definition, (uniform,), self.new(op.results), op.attrs, regions, op.loc))
 
 
-def _carried(op: Op) -> tuple[Value, ...]:
+def _inits(op: Op) -> tuple[Value, ...]:
     return inits(op) if op.name in ("for", "while") else ()
 
 
 def _control(op: Op) -> tuple[Value, ...]:
-    """The operands that say which blocks run, and how often."""
-    return op.operands[: len(op.operands) - len(_carried(op))]
+    """Operands that decide which blocks run, and how often."""
+    return op.operands[: len(op.operands) - len(_inits(op))]
 
 
 def _varying(program: Program, axes: str, ids: Sequence[str] = _IDS) -> set[Value]:
-    """The values that may differ between neighbours along the axes where all of them have one: a fixed point, since loops
-    carry values.  `ids`: the ops that give each neighbour another value."""
+    """Values that may differ between neighbours along `axes`: a fixed point, since loops carry values.
+
+    `ids`: ops whose result differs between neighbours."""
     varying: set[Value] = set()
-    known = -1
-    while known != len(varying):
-        known = len(varying)
-        _spread(program.body, varying, axes, ids)
+    size = -1
+    while size != len(varying):
+        size = len(varying)
+        _propagate(program.body, varying, axes, ids)
     return varying
 
 
-def _spread(block: Block, varying: set[Value], axes: str, ids: Sequence[str]) -> None:
+def _propagate(block: Block, varying: set[Value], axes: str, ids: Sequence[str]) -> None:
     for op in block.ops:
         for inner in op.regions:
-            _spread(inner, varying, axes, ids)
-        differs = op.name == "while" or any(v in varying for v in _control(op))
+            _propagate(inner, varying, axes, ids)
+        is_varying = op.name == "while" or any(v in varying for v in _control(op))
         if not op.regions:
             is_own = op.name in ids and op.attrs["axis"] in axes
-            if is_own or differs or "atomic" in op.definition.effects:
+            if is_own or is_varying or "atomic" in op.definition.effects:
                 varying.update(op.results)
             continue
-        carried = _carried(op)
+        initial = _inits(op)
         for number, result in enumerate(op.results):
             ends = [
                 yielded[number]
@@ -438,8 +442,8 @@ def _spread(block: Block, varying: set[Value], axes: str, ids: Sequence[str]) ->
                 if op.name != "while" and yielded
             ]
             same = {result}
-            if carried:
-                ends.append(carried[number])
-                same |= {block.args[len(block.args) - len(carried) + number] for block in op.regions}
-            if differs or any(v in varying for v in (*same, *ends)):
+            if initial:
+                ends.append(initial[number])
+                same |= {block.args[len(block.args) - len(initial) + number] for block in op.regions}
+            if is_varying or any(v in varying for v in (*same, *ends)):
                 varying |= same

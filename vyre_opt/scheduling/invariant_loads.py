@@ -1,12 +1,12 @@
-"""Loads that a loop repeats: each stands before it, where the loop has a first iteration.
+"""Loads that a loop repeats move before it, under the condition that the loop has a first iteration.
 
     while %go {                                %go0 = is there a first iteration?
       %v = load @x[%i]                   -->   %v = if %go0 { load @x[%i] } else { 0 }
       ...                                      while %go { ... }
     }
 
-`%i` is the same in all iterations, and nothing writes @x.  The first iteration would load, and fault, as what stands before
-the loop does; licm moves what needs no such condition.
+`%i` is the same in all iterations, and nothing writes @x.  The load before the loop faults exactly if the first iteration
+would; licm moves loads that need no such condition.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["hoist_loads"]
 
 
 def hoist_loads(program: Program, sink: RemarkSink, numbers: Mapping[Op, int]) -> int:
-    """Rewrite the loops of a program, in place, the outer ones first; how many loads now stand before them.
+    """Rewrite the loops of a program, in place, outer loops first; return the number of hoisted loads.
 
-    `numbers`: of its ops, see `op_numbers`.
+    `numbers`: numbers of its ops, see `op_numbers`.
     """
-    written = summarize(program.body)[0].writes
-    stable = {b.name for b in program.bound_buffers} - written
+    written_buffers = summarize(program.body)[0].writes
+    stable = {b.name for b in program.bound_buffers} - written_buffers
     hoister = _Hoister(program, stable, sink, numbers)
     hoister.walk_block(program.body)
     return hoister.changes
@@ -52,7 +52,7 @@ class _Hoister(Walker):
     def hoist(self, loop: Op, out: list[Op]) -> None:
         """Put the loads of the first iteration that all others repeat before the loop."""
         body = loop.regions[-1]
-        ops, loads = self.repeated(loop, body)
+        ops, loads = self.invariant_loads(loop, body)
         first = self.first_iteration(loop) if loads else None
         if first is None:
             return
@@ -60,12 +60,12 @@ class _Hoister(Walker):
         mapping = dict(self.replaced)
         block, zeros = Block((), clone(ops, mapping)), Block()
         zeros.ops += [constant(0, load.result.type, load.result.name, loop) for load in loads]
-        values, others = [mapping[load.result] for load in loads], [op.result for op in zeros.ops]
-        hoisted = conditional(condition, block, values, zeros, others, loop)
-        out += [*before, hoisted]
-        self.replaced.update(zip([load.result for load in loads], hoisted.results, strict=True))
-        gone = set(loads)
-        body.ops = [op for op in body.ops if op not in gone]
+        values, zero_values = [mapping[load.result] for load in loads], [op.result for op in zeros.ops]
+        guarded = conditional(condition, block, values, zeros, zero_values, loop)
+        out += [*before, guarded]
+        self.replaced.update(zip([load.result for load in loads], guarded.results, strict=True))
+        hoisted_loads = set(loads)
+        body.ops = [op for op in body.ops if op not in hoisted_loads]
         self.changes += len(loads)
         self.sink.remark(
             "applied",
@@ -76,14 +76,14 @@ class _Hoister(Walker):
             loops=[self.numbers[loop]],
         )
 
-    def repeated(self, loop: Op, body: Block) -> tuple[list[Op], list[Op]]:
-        """The loads of an iteration that have the same index in all, with the pure ops that compute it; and they alone."""
+    def invariant_loads(self, loop: Op, body: Block) -> tuple[list[Op], list[Op]]:
+        """Two lists: invariant loads of an iteration with the pure ops that compute their indices, and the loads alone."""
         inside = {value for block in loop.regions for op in block.walk() for value in op.results}
         inside.update(value for block in loop.regions for value in block.args)
         ops: list[Op] = []
         for op in body.ops:
             if effects_of(op).prints or any(effects_of(inner).stops for inner in op.walk()):
-                break  # it may not come to what is behind
+                break  # an iteration may not reach later ops
             is_load = self.is_stable(op) and not op.result.type.is_vec
             if (is_load or op.definition.is_pure) and not op.regions and inside.isdisjoint(op.operands):
                 ops.append(op)
@@ -92,7 +92,9 @@ class _Hoister(Walker):
         return needed_ops(ops, [load.result for load in loads]), loads
 
     def first_iteration(self, loop: Op) -> tuple[Value, list[Op]] | None:
-        """Whether a loop has a first iteration, and the ops that compute it; None where that is sure, or may have an effect."""
+        """A condition that the loop has a first iteration, and the ops that compute it.
+
+        None if the trip count is known, or computing the condition may have an effect."""
         out: list[Op] = []
         if loop.name == "for":
             lower, upper, step = bounds(loop)

@@ -1,4 +1,4 @@
-"""Loops over the same elements that keep what they load in registers, so that memory is read once.
+"""Loops over the same elements that keep loaded values in registers, so that memory is read once.
 
     for %c = %l to %n step 256 iter(%a) {        if all of %l, %l + 256, ... but the last are below %n {
       %v = load @x[%c]                             %v0 = load @x[%l]   %v1 = load @x[%l + 256]   ...
@@ -9,9 +9,9 @@
       store %v / %s, @y[%c]                        store %v0 / %s, @y[%l]   ...
     }                                            } else { the loop as it was }
 
-The loops are of one block and have the same bounds, and a launch has so few iterations that registers hold what is
-kept: a load of a buffer that the program never writes, or what is computed of such loads alone.  Each iteration computes
-what it did, in the order in which it did; only loads stand before it.
+The loops are in one block and have equal bounds, and a launch has so few iterations that registers hold the values: loads
+of buffers that the program never writes, or pure functions of such loads.  Each iteration computes the same values in the
+same order; only loads precede it.
 """
 
 from __future__ import annotations
@@ -34,53 +34,53 @@ from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips
 __all__ = ["Row", "keep_loads", "rows", "trips"]
 
 WORDS = 64
-"""Registers that hold what a lane keeps, at most: with as many others, 512 lanes share the 65,536 of a multiprocessor."""
+"""The most registers of a lane for kept values: with 64 others, 512 lanes share the 65,536 of a multiprocessor."""
 REGISTERS, OTHERS = 1 << 16, 64
-"""Registers of a multiprocessor, and registers of a lane besides those of the kept elements."""
+"""Registers of a multiprocessor, and registers of a lane besides those of the kept values."""
 AHEAD = 8
-"""Iterations whose loads stand before what is computed of the first of them, where they are not kept."""
+"""Iterations whose loads precede the first iteration, for values that are not kept."""
 MAX_OPS = 3072
-"""Most ops that may replace the loops over one row."""
+"""The most ops that may replace the loops over one row."""
 
 Key = int
-"""Result of an op of a loop as a function of the counter and of outer values: one number means equal results."""
+"""Value number of an op in a loop, as a function of the counter and of outer values: equal numbers are equal results."""
 
 
 @dataclass(frozen=True)
 class Row:
     """Loops over the same elements, in the order of the text.
 
-    `keys`: of the ops of each loop that have one.  `taken`: what each loop takes from those before it; `given`: what it keeps
-    for those after it.  `loads`: what is loaded, or computed of that.
+    `keys`: value numbers of the ops of each loop that have one.  `live_in`: values that each loop reuses from earlier
+    loops; `live_out`: values that it keeps for later ones.  `loads`: values that are loaded, or computed from loads.
     """
 
     loops: Sequence[Op]
     keys: Sequence[Mapping[Op, Key]]
-    taken: Sequence[Mapping[Key, DataType]]
-    given: Sequence[Collection[Key]]
+    live_in: Sequence[Mapping[Key, DataType]]
+    live_out: Sequence[Collection[Key]]
     loads: Collection[Key]
 
     @cached_property
     def words(self) -> int:
-        """Registers of an iteration that are in use between two loops, at most."""
-        most, last = 0, {key: n for n, taken in enumerate(self.taken) for key in taken}
-        types = {key: dtype for taken in self.taken for key, dtype in taken.items()}
-        held: set[Key] = set()
-        for number, given in enumerate(self.given):
-            held = {key for key in (*held, *given) if last[key] > number}
-            most = max(most, sum(-(-(types[key].size_bytes or 4) // 4) for key in held))
-        return most
+        """The most registers of an iteration that are live between two loops."""
+        peak, last = 0, {key: n for n, live_in in enumerate(self.live_in) for key in live_in}
+        types = {key: dtype for live_in in self.live_in for key, dtype in live_in.items()}
+        live: set[Key] = set()
+        for number, live_out in enumerate(self.live_out):
+            live = {key for key in (*live, *live_out) if last[key] > number}
+            peak = max(peak, sum(-(-(types[key].size_bytes or 4) // 4) for key in live))
+        return peak
 
     @property
     def ops(self) -> int:
-        """Ops of an iteration of all loops, and of the code that surrounds them."""
+        """Ops of an iteration of all loops, and of the code around them."""
         return sum(4 + sum(1 for _ in loop.regions[0].walk()) for loop in self.loops)
 
 
 def rows(program: Program) -> list[Row]:
-    """The loops of a program that load the same elements, where nothing but their length is in the way."""
-    written, effects = summarize(program.body)
-    stable = {buffer.name for buffer in program.bound_buffers} - written.writes
+    """Loops of a program that load the same elements and may be unrolled if their length allows."""
+    effects_of_program, effects = summarize(program.body)
+    stable = {buffer.name for buffer in program.bound_buffers} - effects_of_program.writes
     blocks = [program.body, *(block for op in program.walk() for block in op.regions)]
     return [row for block in blocks for row in _rows(block, effects, stable)]
 
@@ -88,31 +88,33 @@ def rows(program: Program) -> list[Row]:
 def keep_loads(
     program: Program,
     sink: RemarkSink,
-    found: Sequence[Row],
+    candidates: Sequence[Row],
     steps: Sequence[int | None],
     numbers: Mapping[Op, int],
     waits: bool = False,
 ) -> int:
-    """Rewrite the rows of a program, in place; how many changed.
+    """Rewrite the rows of a program, in place; return how many changed.
 
-    `steps`: see `trips`.  `numbers`: of the program's ops, see `op_numbers`.  `waits`: loops whose number of iterations
-    depends on a length that is not known stay.
+    `steps`: see `trips`.  `numbers`: numbers of the program's ops, see `op_numbers`.  `waits`: leave loops whose trip
+    count depends on an unknown length.
     """
     keeper = _Keeper(program, sink, numbers)
-    for row, count in zip(found, steps, strict=True):
+    for row, count in zip(candidates, steps, strict=True):
         keeper.add(row, count, waits)
-    if keeper.planned:
+    if keeper.plans:
         keeper.walk_block(program.body)
     return keeper.changes
 
 
 def trips(
-    program: Program, found: Sequence[Row], shapes: Mapping[str, Shape] | None = None
+    program: Program, candidates: Sequence[Row], shapes: Mapping[str, Shape] | None = None
 ) -> tuple[int | None, ...]:
-    """Number of iterations for which each row is written out in a launch; 0 where they are too many, and None where an
-    unknown length says it.  `shapes`: see `known_shapes`."""
-    known = known_shapes(program, shapes)
-    return tuple([_steps(row, most_trips(row.loops[0], known, WORDS + 1), program.lanes) for row in found])
+    """Number of iterations to which each row is unrolled; 0 if registers do not hold so many, None if that depends on an
+    unknown length.  `shapes`: see `known_shapes`."""
+    all_shapes = known_shapes(program, shapes)
+    return tuple(
+        [_steps(row, most_trips(row.loops[0], all_shapes, WORDS + 1), program.lanes) for row in candidates]
+    )
 
 
 def _steps(row: Row, count: int | None, lanes: int) -> int | None:
@@ -127,18 +129,18 @@ def _steps(row: Row, count: int | None, lanes: int) -> int | None:
 
 
 def _rows(block: Block, effects: Mapping[Op, Effects], stable: set[str]) -> Iterator[Row]:
-    alike: dict[tuple[object, ...], list[Op]] = {}
+    by_bounds: dict[tuple[object, ...], list[Op]] = {}
     for op in block.ops:
-        if is_inner(op) and _may_be_written_out(op, effects[op]):
-            alike.setdefault(tuple(map(_bound, bounds(op))), []).append(op)
-    for loops in alike.values():
+        if is_inner(op) and _is_unrollable(op, effects[op]):
+            by_bounds.setdefault(tuple(map(_bound, bounds(op))), []).append(op)
+    for loops in by_bounds.values():
         row = _Numbers(stable).row(loops) if len(loops) > 1 else None
         if row is not None:
             yield row
 
 
-def _may_be_written_out(loop: Op, effects: Effects) -> bool:
-    """Whether invocations go through it by themselves, and forward."""
+def _is_unrollable(loop: Op, effects: Effects) -> bool:
+    """Whether invocations run the loop independently, upwards, and without faults or output."""
     lower, _, step = bounds(loop)
     if (
         invocations_meet(loop, effects)
@@ -154,20 +156,20 @@ def _may_be_written_out(loop: Op, effects: Effects) -> bool:
 
 
 def _bound(value: int | Value) -> object:
-    """A bound as a key: lengths of the same are equal."""
+    """A bound as a key: two `len` ops of one buffer have equal keys."""
     if isinstance(value, Value) and isinstance(value.owner, Op) and value.owner.name == "len":
         return value.type, *sorted(value.owner.attrs.items())
     return value
 
 
 class _Numbers:
-    """Numbers what loops compute.  `stable`: the buffers that nothing writes."""
+    """Value numbering of loops.  `stable`: buffers that nothing writes."""
 
     def __init__(self, stable: set[str]) -> None:
         self.stable = stable
         self.numbers: dict[tuple[object, ...], Key] = {}
         self.loads: set[Key] = set()
-        """Values that are loaded, or computed of loads."""
+        """Values that are loaded, or computed from loads."""
 
     def of(self, loop: Op) -> dict[Op, Key]:
         counter, *carried = loop.regions[0].args
@@ -188,53 +190,55 @@ class _Numbers:
         return keys
 
     def row(self, loops: Sequence[Op]) -> Row | None:
-        """The loops that give or take something; None if there are none."""
+        """The row of the loops that share values; None if none do."""
         keys = [self.of(loop) for loop in loops]
-        first: dict[Key, int] = {}
-        taken: list[dict[Key, DataType]] = []
-        for number, (loop, mine) in enumerate(zip(loops, keys, strict=True)):
-            known = {op: key for op, key in mine.items() if key in first and key in self.loads}
-            results = {op.result: key for op, key in known.items()}
-            used = {v for op in loop.regions[0].walk() if op not in known for v in op.operands}
-            taken.append({results[value]: value.type for value in used if value in results})
-            for key in mine.values():
-                first.setdefault(key, number)
-        givers = {first[key] for wanted in taken for key in wanted}
-        chosen = [k for k, wanted in enumerate(taken) if wanted or k in givers]
-        if not chosen:
+        first_loop: dict[Key, int] = {}
+        live_ins: list[dict[Key, DataType]] = []
+        for number, (loop, own_keys) in enumerate(zip(loops, keys, strict=True)):
+            repeated = {op: key for op, key in own_keys.items() if key in first_loop and key in self.loads}
+            results = {op.result: key for op, key in repeated.items()}
+            used_values = {v for op in loop.regions[0].walk() if op not in repeated for v in op.operands}
+            live_ins.append({results[value]: value.type for value in used_values if value in results})
+            for key in own_keys.values():
+                first_loop.setdefault(key, number)
+        producers = {first_loop[key] for live_in in live_ins for key in live_in}
+        members = [k for k, live_in in enumerate(live_ins) if live_in or k in producers]
+        if not members:
             return None
-        given = [{key for wanted in taken for key in wanted if first[key] == k} for k in chosen]
+        live_outs = [
+            {key for live_in in live_ins for key in live_in if first_loop[key] == k} for k in members
+        ]
         return Row(
-            [loops[k] for k in chosen],
-            [keys[k] for k in chosen],
-            [taken[k] for k in chosen],
-            given,
+            [loops[k] for k in members],
+            [keys[k] for k in members],
+            [live_ins[k] for k in members],
+            live_outs,
             self.loads,
         )
 
 
-# --- loops written out ----------------------------------------------------------------------------
+# --- unrolling -------------------------------------------------------------------------------------
 
 
 class _Keeper(Walker):
     def __init__(self, program: Program, sink: RemarkSink, numbers: Mapping[Op, int]) -> None:
         super().__init__()
         self.program, self.sink, self.numbers = program, sink, numbers
-        self.planned: dict[Op, tuple[_WrittenOut, int]] = {}
-        """Row that is written out, and the number of the loop in it, by the loop."""
+        self.plans: dict[Op, tuple[_Unroller, int]] = {}
+        """Loop -> the unroller of its row, and its number in the row."""
 
     def add(self, row: Row, steps: int | None, waits: bool) -> None:
         if not steps:
             if steps is None:
-                why = "registers hold it where a call has few iterations"
+                reason = "registers hold it where a call has few iterations"
             else:
-                why = f"registers do not hold {row.words} words of each of its iterations"
+                reason = f"registers do not hold {row.words} words of each of its iterations"
             if steps == 0 or waits:
-                message = f"this loop loads again what one before it did: {why}"
+                message = f"this loop loads again what one before it did: {reason}"
                 self.sink.remark("refused", message, row.loops[-1].loc)
             return
-        written = _WrittenOut(row, steps)
-        self.planned.update({loop: (written, number) for number, loop in enumerate(row.loops)})
+        unroller = _Unroller(row, steps)
+        self.plans.update({loop: (unroller, number) for number, loop in enumerate(row.loops)})
         self.changes += 1
         self.sink.remark(
             "applied",
@@ -247,15 +251,15 @@ class _Keeper(Walker):
         )
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
-        if op not in self.planned:
+        if op not in self.plans:
             super().visit_structured(op, out)
             return
-        written, number = self.planned[op]
-        self.replaced.update(zip(op.results, written.loop(number, self.replaced, out), strict=True))
+        unroller, number = self.plans[op]
+        self.replaced.update(zip(op.results, unroller.loop(number, self.replaced, out), strict=True))
 
 
-class _WrittenOut:
-    """Writes the loops of a row as `count` iterations each, where all but the last of them are there."""
+class _Unroller:
+    """Writes the loops of a row as `count` iterations each, under the condition that all but the last exist."""
 
     def __init__(self, row: Row, count: int) -> None:
         self.row, self.count = row, count
@@ -265,28 +269,29 @@ class _WrittenOut:
         """Kept values of each iteration."""
 
     def loop(self, number: int, replaced: Mapping[Value, Value], out: list[Op]) -> Sequence[Value]:
-        """Write a loop of the row; its results.  `replaced`: values that are gone."""
+        """Write a loop of the row; return its results.  `replaced`: replacements of values."""
         loop = self.row.loops[number]
         if self.is_exact:
-            carried, given = self.iterations(number, replaced, out)
-            self.kept.update(given)
+            carried, live_out = self.iterations(number, replaced, out)
+            self.kept.update(live_out)
             return carried
         if self.fits is None:
-            self.fits = self.fitting(OpEmitter(out, loop.loc))
-        whole, other = Block(), Block((), clone([loop], dict(replaced)))
-        carried, given = self.iterations(number, replaced, whole.ops)
-        values = [*carried, *(value for kept in given.values() for value in kept)]
+            self.fits = self.fits_condition(OpEmitter(out, loop.loc))
+        unrolled, fallback = Block(), Block((), clone([loop], dict(replaced)))
+        carried, live_out = self.iterations(number, replaced, unrolled.ops)
+        values = [*carried, *(value for kept in live_out.values() for value in kept)]
         zeros = [constant(0, value.type, value.name, loop) for value in values[len(carried) :]]
-        others = [*other.ops[0].results, *(op.result for op in zeros)]
-        other.ops += zeros
-        results = _branch(self.fits, whole, values, other, others, loop, out)
-        rest = iter(results[len(carried) :])
-        self.kept.update((key, [next(rest) for _ in kept]) for key, kept in given.items())
+        fallback_values = [*fallback.ops[0].results, *(op.result for op in zeros)]
+        fallback.ops += zeros
+        results = _branch(self.fits, unrolled, values, fallback, fallback_values, loop, out)
+        remaining = iter(results[len(carried) :])
+        self.kept.update((key, [next(remaining) for _ in kept]) for key, kept in live_out.items())
         return results[: len(carried)]
 
-    def fitting(self, emit: OpEmitter) -> Value:
-        """Whether all iterations but the last are there; nearly all lanes have them, so that no branch is between their
-        loads.  A distance says the same as the counter, and what follows for those before it."""
+    def fits_condition(self, emit: OpEmitter) -> Value:
+        """A condition that all iterations but the last exist.  Nearly all lanes have them, so no branch separates their loads.
+
+        It compares a distance, not the last counter: then all earlier iterations follow."""
         loop = self.row.loops[0]
         lower, upper, step = bounds(loop)
         assert isinstance(step, int)
@@ -303,40 +308,42 @@ class _WrittenOut:
     def iterations(
         self, number: int, replaced: Mapping[Value, Value], out: list[Op]
     ) -> tuple[Sequence[Value], dict[Key, Sequence[Value]]]:
-        """Write the iterations of a loop of the row; what they carry on, and what is kept of each."""
+        """Write the iterations of a loop; return the values that they carry on, and the kept values of each iteration."""
         row, loop = self.row, self.row.loops[number]
         counter, *arguments = loop.regions[0].args
         body, yielded = splittable(loop.regions[0])
         keys = row.keys[number]
         numbers = {op.result: key for op, key in keys.items()}
-        taken = {op.result: key for op, key in keys.items() if key in row.taken[number]}
-        given = {op.result: key for op, key in keys.items() if key in row.given[number]}
-        loads = {op.result for op in keys if op.name == "load" and op.result not in taken}
+        live_in = {op.result: key for op, key in keys.items() if key in row.live_in[number]}
+        live_out = {op.result: key for op, key in keys.items() if key in row.live_out[number]}
+        loads = {op.result for op in keys if op.name == "load" and op.result not in live_in}
         late = [op for op in body if op not in keys]
-        wanted = [*yielded, *given, *(value for op in late for value in operands_within(op))]
-        free = [op for op in needed_ops(body, wanted, loads | set(taken)) if op in keys]
-        used = {*wanted, *(value for op in free for value in op.operands)}
-        leaving = list({keys[op]: op.result for op in keys if op.result in loads & used}.values())
-        early = needed_ops(body, leaving, taken)
+        roots = [*yielded, *live_out, *(value for op in late for value in operands_within(op))]
+        pure = [op for op in needed_ops(body, roots, loads | set(live_in)) if op in keys]
+        used_values = {*roots, *(value for op in pure for value in op.operands)}
+        loads_to_emit = list(
+            {keys[op]: op.result for op in keys if op.result in loads & used_values}.values()
+        )
+        early = needed_ops(body, loads_to_emit, live_in)
         counters, last = self.counters(loop, out)
         maps: list[dict[Value, Value]] = []
         for k, value in enumerate(counters):
-            kept = {result: self.kept[key][k] for result, key in taken.items()}
-            maps.append({**replaced, counter: value, **kept})
+            inputs = {result: self.kept[key][k] for result, key in live_in.items()}
+            maps.append({**replaced, counter: value, **inputs})
 
         def load(k: int) -> None:
             within = dict(maps[k])
             block = Block((), clone(early, within))
-            zeros = Block((), [constant(0, each.type, each.name, loop) for each in leaving])
-            values, others = [within[each] for each in leaving], [op.result for op in zeros.ops]
+            zeros = Block((), [constant(0, each.type, each.name, loop) for each in loads_to_emit])
+            values, zero_values = [within[each] for each in loads_to_emit], [op.result for op in zeros.ops]
             condition = last if k == self.count - 1 else None
-            values = list(_branch(condition, block, values, zeros, others, loop, out))
-            loaded = dict(zip([numbers[each] for each in leaving], values, strict=True))
+            values = list(_branch(condition, block, values, zeros, zero_values, loop, out))
+            loaded = dict(zip([numbers[each] for each in loads_to_emit], values, strict=True))
             maps[k].update((result, loaded[key]) for result, key in numbers.items() if key in loaded)
 
         def compute(k: int, carried: Sequence[Value]) -> Sequence[Value]:
             mapping = maps[k]
-            out.extend(clone(free, mapping))
+            out.extend(clone(pure, mapping))
             mapping.update(zip(arguments, carried, strict=True))
             block = Block((), clone(late, mapping))
             values = [mapping.get(value, value) for value in yielded]
@@ -344,19 +351,20 @@ class _WrittenOut:
             return _branch(condition, block, values, Block(), carried, loop, out)
 
         carried: Sequence[Value] = inits(loop)
-        # what is not kept is loaded for some iterations at a time, so that it takes few registers
-        ahead = self.count if any(value in given for value in leaving) else AHEAD
+        # values that are not kept are loaded for AHEAD iterations at a time, to take few registers
+        ahead = self.count if any(value in live_out for value in loads_to_emit) else AHEAD
         for start in range(0, self.count, ahead):
             chunk = range(start, min(start + ahead, self.count))
-            for k in chunk if leaving else ():
+            for k in chunk if loads_to_emit else ():
                 load(k)
             for k in chunk:
                 carried = compute(k, carried)
-        return carried, {key: [mapping[result] for mapping in maps] for result, key in given.items()}
+        return carried, {key: [mapping[result] for mapping in maps] for result, key in live_out.items()}
 
     def counters(self, loop: Op, out: list[Op]) -> tuple[list[Value], Value | None]:
-        """Counters of all iterations, and whether the last one runs; None where that is sure.  No counter wraps around: there is a first
-        iteration, and the upper bound is at most `count` steps."""
+        """Counters of all iterations, and a condition that the last one runs; None if it surely does.
+
+        No counter wraps around: there is a first iteration, and the upper bound is at most `count` steps away."""
         lower, upper, step = bounds(loop)
         assert isinstance(step, int)
         dtype, emit = loop.regions[0].args[0].type, OpEmitter(out, loop.loc)
@@ -375,14 +383,14 @@ def _branch(
     condition: Value | None,
     block: Block,
     values: Sequence[Value],
-    other: Block,
-    others: Sequence[Value],
+    fallback: Block,
+    fallback_values: Sequence[Value],
     loop: Op,
     out: list[Op],
 ) -> Sequence[Value]:
-    """The values of a block where a condition holds, the others elsewhere; those of the block where it is None."""
-    if condition is None or (not block.ops and list(values) == list(others)):
+    """Write a branch that yields `values` of `block` or `fallback_values`; without a condition, `block` alone."""
+    if condition is None or (not block.ops and list(values) == list(fallback_values)):
         out += block.ops
         return values
-    out.append(conditional(condition, block, values, other, others, loop))
+    out.append(conditional(condition, block, values, fallback, fallback_values, loop))
     return out[-1].results

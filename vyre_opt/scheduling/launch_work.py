@@ -1,7 +1,7 @@
 """Work of a launch: bytes of memory, arithmetic, and bytes that a lane has in flight.
 
-Bytes are those of the elements that the launch touches, each counted once: what memory must move if caches keep the rest.
-They, and the arithmetic, are of the program as it was written; how it loads is that of the program that runs.
+Bytes count each element that the launch touches once: the traffic of memory behind perfect caches.  Bytes and arithmetic
+are those of the original program; `LaneAccesses` are those of the rewritten program that runs.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ACCESSES = ("load", "store", "matrix_load", "matrix_store", "atomic")
 
 @dataclass(frozen=True, slots=True)
 class LaneAccesses:
-    """Way in which a lane moves its bytes.
+    """Memory accesses of a lane.
 
-    `loads`, `stores`: the sizes in bytes of its accesses of memory, largest first.  `in_flight`: the most bytes that loads
-    beside each other ask for before one of them is waited for.
+    `loads`, `stores`: sizes of accesses in bytes, largest first.  `in_flight`: the most bytes of independent loads, which
+    the lane requests before it waits for one.
     """
 
     loads: tuple[int, ...]
@@ -50,8 +50,8 @@ class LaneAccesses:
 class LaunchWork:
     """`reads`, `writes`: elements by the names of the program's buffers; `sizes`: bytes of an element.
 
-    `operations`: of floats, by the unit that does them: a type, or `matrix` and the type that it multiplies.  They are those
-    of all invocations; `is_counted` is False where loops run nobody knows how often, and are taken to run once.
+    `operations`: float operations of all invocations, by unit: a type, or `matrix` and a type.  `is_counted`: False if a
+    loop has an unknown trip count; it then counts once.
     """
 
     invocations: int
@@ -62,8 +62,8 @@ class LaunchWork:
     is_counted: bool
     lane: LaneAccesses
 
-    def bytes_of(self, moved: Mapping[str, Touched]) -> int:
-        return sum(self.sizes[name] * each.elements for name, each in moved.items())
+    def bytes_of(self, touched_by_name: Mapping[str, Touched]) -> int:
+        return sum(self.sizes[name] * each.elements for name, each in touched_by_name.items())
 
     @cached_property
     def moved(self) -> int:
@@ -72,36 +72,46 @@ class LaunchWork:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `moved` is no upper bound."""
+        """Whether `moved` is exact; otherwise it is an upper bound."""
         return all(each.is_exact for each in (*self.reads.values(), *self.writes.values()))
 
 
 def launch_work(
     step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str, int], module: Module
 ) -> LaunchWork:
-    """The work of a launch of a plan with these buffers; `params`: words of the plan's runtime scalars, if known."""
-    program = _bound(step.original or step, buffers, params)
+    """The work of a launch of a plan.  `params`: words of the plan's runtime scalars, as far as they are known."""
+    program = _bind(step.original or step, buffers, params)
     footprints = Footprints(program)
     reads: dict[str, Touched] = {}
     writes: dict[str, Touched] = {}
     for buffer in _in_memory(program):
         accesses, shape = footprints.accesses(buffer.name), [extent or 0 for extent in buffer.shape]
-        for moved, chosen in (
-            (reads, [each for each in accesses if each.is_atomic or not each.is_write]),
-            (writes, [each for each in accesses if each.is_write]),
+        for touched_by_name, selected in (
+            (
+                reads,
+                [
+                    per_invocation
+                    for per_invocation in accesses
+                    if per_invocation.is_atomic or not per_invocation.is_write
+                ],
+            ),
+            (writes, [per_invocation for per_invocation in accesses if per_invocation.is_write]),
         ):
-            if chosen:
-                moved[buffer.name] = touched(footprints, chosen, shape)
+            if selected:
+                touched_by_name[buffer.name] = touched(footprints, selected, shape)
         if footprints.kernels and buffer.access is not AccessMode.WRITE:
             reads[buffer.name] = Touched(prod(shape), is_exact=False)
         if footprints.kernels and buffer.access is not AccessMode.READ:
             writes[buffer.name] = Touched(prod(shape), is_exact=False)
     sizes = {buffer.name: buffer.dtype.element_bytes or 0 for buffer in _in_memory(program)}
-    trips = {each.symbol.identity: each.max_trips for each in footprints.affine.counters.values()}
+    trips = {
+        per_invocation.symbol.identity: per_invocation.max_trips
+        for per_invocation in footprints.affine.counters.values()
+    }
     counter = _Arithmetic(module, trips, not footprints.kernels)
     invocations = prod(program.grid or (1,)) * program.lanes
-    each = counter.block(program.body)
-    operations = {unit: min(count * invocations, MOST_OPERATIONS) for unit, count in each.items()}
+    per_invocation = counter.block(program.body)
+    operations = {unit: min(count * invocations, MOST_OPERATIONS) for unit, count in per_invocation.items()}
     lane = _lane_accesses(step.program)
     return LaunchWork(invocations, reads, writes, sizes, operations, counter.is_counted, lane)
 
@@ -110,11 +120,11 @@ def _in_memory(program: Program) -> Iterator[Buffer]:
     return (buffer for buffer in program.buffers.values() if not buffer.is_workgroup)
 
 
-def _bound(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str, int]) -> Program:
-    """The program with the lengths, whole numbers and the grid of a launch."""
+def _bind(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str, int]) -> Program:
+    """The program with the lengths, integer params and grid of a launch."""
     program = step.program
     bound = zip(program.bound_buffers, step.buffers, strict=True)
-    # a kernel takes the rows of a buffer as one
+    # a program with a buffer of one dimension takes all rows of a matrix as one
     shapes = {
         formal.name: buffers[name].shape if formal.dimensions > 1 else (buffers[name].count,)
         for formal, name in bound
@@ -133,14 +143,14 @@ def _bound(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str,
         is_known = value is not None and program.params[name].dtype.is_int
         numbers[name] = ("int", str(value_of_word(value or 0, program.params[name]))) if is_known else name
     launch = Launch(program.name, step.grid, step.buffers, params=numbers)
-    known = BoundPrograms().of(program, launch, lengths).program
-    fixed = {name: replace(program.buffers[name], shape=shape, sizes=()) for name, shape in shapes.items()}
-    return replace(known, grid=step.grid, buffers=known.buffers | fixed)
+    bound_program = BoundPrograms().of(program, launch, lengths).program
+    shaped = {name: replace(program.buffers[name], shape=shape, sizes=()) for name, shape in shapes.items()}
+    return replace(bound_program, grid=step.grid, buffers=bound_program.buffers | shaped)
 
 
 @dataclass
 class _Arithmetic:
-    """Counts operations of floats of an invocation.  `trips`: the most iterations of loops; `is_counted`: see `LaunchWork`."""
+    """Counts float operations of an invocation.  `trips`: loop -> most iterations; `is_counted`: see `LaunchWork`."""
 
     module: Module
     trips: Mapping[object, int]
@@ -167,7 +177,7 @@ class _Arithmetic:
         return _operations(op)
 
     def times(self, loop: Op) -> int:
-        """The iterations of a loop, the most of any invocation."""
+        """The most iterations of a loop in any invocation; 1 if unknown."""
         count = trip_count(loop) if loop.name == "for" else None
         count = self.trips.get(loop) if count is None else count
         self.is_counted = self.is_counted and count is not None
@@ -201,15 +211,15 @@ def _lane_accesses(program: Program) -> LaneAccesses:
 
 
 def _in_flight(block: Block, names: set[str]) -> int:
-    """The most bytes of loads in a block that need no value of another."""
+    """The most bytes of loads in a block that do not depend on each other."""
     rounds: dict[Value, int] = {}
-    asked: Counter[int] = Counter()
+    round_bytes: Counter[int] = Counter()
     most = 0
     for op in block.ops:
         most = max([most, *(_in_flight(region, names) for region in op.regions)])
-        waits = max((rounds.get(operand, 0) for operand in op.operands), default=0)
+        round = max((rounds.get(operand, 0) for operand in op.operands), default=0)
         if op.definition.format in ("load", "matrix_load") and op.attrs["buffer"] in names:
-            asked[waits] += moved_type(op).size_bytes or 0
-            waits += 1
-        rounds |= dict.fromkeys(op.results, waits)
-    return max([most, *asked.values()])
+            round_bytes[round] += moved_type(op).size_bytes or 0
+            round += 1
+        rounds |= dict.fromkeys(op.results, round)
+    return max([most, *round_bytes.values()])

@@ -13,30 +13,31 @@ __all__ = ["invocations_meet", "is_inner", "known_shapes", "most_trips", "op_num
 
 
 def op_numbers(program: Program) -> dict[Op, int]:
-    """The ops of a program by their places in its text, as certificates name them."""
+    """Number of each op in the order of `walk`, by which certificates name ops."""
     return {op: number for number, op in enumerate(program.walk())}
 
 
 def known_shapes(program: Program, shapes: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
-    """Shape of each buffer by name.  `shapes`: shapes of the bound ones in a launch, with None for open extents."""
+    """Shape of each buffer by name.  `shapes`: shapes of bound buffers in a launch, with None for open extents."""
     return {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
 
 
-def most_trips(loop: Op, shapes: Mapping[str, Shape], most: int) -> int | None:
-    """The most iterations of a `for`, none above `most`, which stands for any number; None where a length that is not
-    known says how many."""
+def most_trips(loop: Op, shapes: Mapping[str, Shape], limit: int) -> int | None:
+    """The most iterations of a `for`, capped at `limit`, which also stands for an unknown number.
+
+    None if the trip count depends on an unknown length."""
     lower, upper, step = bounds(loop)
     start = lower if isinstance(lower, int) else 0
-    end: int | None = most
+    end: int | None = limit
     if isinstance(upper, int):
         end = upper
     elif isinstance(upper.owner, Op) and upper.owner.name == "len":
         end = _length(upper.owner, shapes)
     else:
-        return most
+        return limit
     if end is None or not isinstance(step, int) or start < 0:
-        return None if end is None else most
-    return min(most, max(0, -((start - end) // step)))
+        return None if end is None else limit
+    return min(limit, max(0, -((start - end) // step)))
 
 
 def _length(op: Op, shapes: Mapping[str, Shape]) -> int | None:

@@ -1,6 +1,6 @@
-"""Peaks of machines, as their vendors state them: bytes and operations a second, and the one that limits a launch.
+"""Peak bytes and operations a second of machines, and the peak that limits a launch.
 
-Figures are of the data sheets of NVIDIA, without sparsity; of the CPU the bandwidth is that of a copy, and no peak is known.
+Figures are from NVIDIA's data sheets, without sparsity; the bandwidth of a CPU is that of a copy, and it has no other peak.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["MACHINES", "Limit", "Machine", "copying_machine", "limit_of", "machi
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`bytes_per_s`: of memory.  `operations_per_s`: by unit, see `LaunchWork`; a fused multiply-add is two.
+    """`bytes_per_s`: bandwidth of memory.  `operations_per_s`: by unit, see `LaunchWork`; a fused multiply-add counts as two.
 
-    `pattern`: of the name by which the driver knows it.  `source`: of the figures.
+    `pattern`: matches the driver's name of the machine.  `source`: source of the figures.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Machine:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is in no table, and may go faster where caches help."""
+        """Whether its peaks were measured, not tabulated; caches may exceed them."""
         return not self.pattern
 
 
 def _units(f32: float, f64: float | None, f16: float) -> dict[str, float]:
-    """Peaks in 10^12 a second: of f32, f64, and of matrices of f16 and bf16; f16 and bf16 elsewhere are computed as f32."""
+    """Peaks in 10^12 a second of f32, f64, and matrices of f16 and bf16; f16 and bf16 outside of matrices compute as f32."""
     peaks = {"f32": f32, "f16": f32, "bf16": f32, "matrix f16": f16, "matrix bf16": f16}
     return {unit: peak * 1e12 for unit, peak in (peaks | ({} if f64 is None else {"f64": f64})).items()}
 
@@ -61,41 +61,41 @@ MACHINES = (
     Machine("V100 PCIe", "*V100-PCIE*", "sm_70", 80, 0.9e12, _units(14, 7, 112), _V100),
     Machine("V100 SXM2", "*V100-SXM2*", "sm_70", 80, 0.9e12, _units(15.7, 7.8, 125), _V100),
 )
-"""The first whose pattern fits is meant."""
+"""A name denotes the first machine whose pattern matches."""
 
 _OF_ARCHITECTURE = {"sm_70": "V100 SXM2", "sm_80": "A100 80GB SXM", "sm_89": "L40S"}
-_USUAL = "H100 SXM"
+_DEFAULT = "H100 SXM"
 
 
 def machine_named(name: str) -> Machine | None:
-    """The machine that a driver calls so, such as `NVIDIA H100 80GB HBM3`; None for a part of one."""
+    """The machine of a driver's name, such as `NVIDIA H100 80GB HBM3`; None if unknown, or for a MIG slice of one."""
     if " MIG " in name:
         return None
     return next((each for each in MACHINES if fnmatchcase(name, each.pattern)), None)
 
 
 def machine_of(architecture: str) -> Machine:
-    """The large machine of an architecture; an H100 where there is none in the table."""
-    name = _OF_ARCHITECTURE.get(architecture, _USUAL)
+    """The largest machine of an architecture; an H100 for an architecture that is not in the table."""
+    name = _OF_ARCHITECTURE.get(architecture, _DEFAULT)
     return next(each for each in MACHINES if each.name == name)
 
 
 def copying_machine(bytes_per_s: float, threads: int) -> Machine:
-    """A CPU that copies so many bytes a second, read and written ones counted."""
+    """A CPU whose copies move `bytes_per_s`, reads and writes together."""
     return Machine("this CPU", "", "cpu", threads, bytes_per_s, {}, "a copy")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Lower bound of a launch's time on a machine: `unit` is memory, or the unit that computes, for so many seconds."""
+    """Lower bound of a launch's time on a machine: `unit`, memory or a unit that computes, is busy for `seconds`."""
 
     unit: str
     seconds: float
 
 
-def limit_of(moved: int, operations: Mapping[str, int], machine: Machine) -> Limit:
-    """The larger of the times that bytes and operations need where both go on beside each other."""
-    times = {"memory": moved / machine.bytes_per_s}
+def limit_of(traffic: int, operations: Mapping[str, int], machine: Machine) -> Limit:
+    """The larger of the times for bytes and for operations, which overlap."""
+    times = {"memory": traffic / machine.bytes_per_s}
     for unit, count in operations.items():
         if unit in machine.operations_per_s:
             times[unit] = count / machine.operations_per_s[unit]

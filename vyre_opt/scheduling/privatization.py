@@ -10,11 +10,11 @@
                                                 barrier
                                                 atomic_add @bins[%k], @private[%k] for all elements
 
-A buffer may be so if all that a program does with it is one atomic that may be regrouped (see analysis/regrouping.py), whose
-old values nobody takes.  Then nobody can tell in which order, and in how many steps, its elements came to be.
+A buffer may be private if the program uses it only by one kind of atomic that may be regrouped (see analysis/regrouping.py),
+with unused results.  Then the order and number of its updates cannot be observed.
 
-A copy begins with what changes no bit of any element: -0.0 for a sum of floats, a NaN for a minimum of them.  Only what is no
-longer that, bit by bit, is added to the buffer.
+A copy begins with the neutral element that changes no bit of any element: -0.0 for a sum of floats, a NaN for a minimum.
+Only elements that differ from it, bit by bit, are added to the buffer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..rewriting.walker import Walker
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 
 MAX_PRIVATE_BYTES = 1 << 14
-"""Most bytes of a workgroup's copies: eight such workgroups fit a multiprocessor."""
+"""The most bytes of a workgroup's copies: eight such workgroups fit a multiprocessor."""
 
 _NO_BUFFER = (
     "has no buffer of one dimension and of a known length with which it does nothing but one relaxed atomic at unsigned "
@@ -50,11 +50,11 @@ _NO_BUFFER = (
 def privatize(
     program: Program, counts: Mapping[str, int], groups: GroupCount, in_order: bool = False
 ) -> Program | Refusal:
-    """The program over any number of workgroups along x that does what `program` does over n of them.
+    """A program over any number of workgroups along x that is equivalent to `program` over n of them.
 
-    `counts`: the elements of the bound buffers, as far as they are known.  `groups`: where it has n from.  `in_order`: each does the work of neighbouring
-    workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after the other: memory is
-    touched in its order.  Otherwise neighbours work on neighbours at a time.
+    `counts`: elements of the bound buffers, as far as they are known.  `groups`: source of n.  `in_order`: a workgroup
+    takes consecutive original workgroups, so that a target which runs its workgroups in sequence touches memory in order.
+    Otherwise concurrent workgroups take adjacent ones.
     """
     refusal = order_refusal(program, "privatize")
     if refusal is not None:
@@ -65,12 +65,12 @@ def privatize(
     if shared_memory:
         size += BufferLayout(program).workgroup
     if not kinds or size > MAX_PRIVATE_BYTES:
-        why = (
+        reason = (
             f"would have {size} bytes in workgroup memory, more than {MAX_PRIVATE_BYTES}"
             if kinds
             else _NO_BUFFER
         )
-        return Refusal("privatize", f"@{program.name} {why}", loc=program.loc)
+        return Refusal("privatize", f"@{program.name} {reason}", loc=program.loc)
     copies = {name: replace(buffer) for name, buffer in program.buffers.items()}
     b = Builder.on(replace(program, grid=None, buffers=copies, params=groups.params(program), body=Block()))
     b.loc = program.loc
@@ -78,37 +78,52 @@ def privatize(
     if isinstance(number, Refusal):
         return number
     lane = _lane(b)
-    private: dict[str, str] = {}
-    for shared, kind in kinds.items():
-        private[shared] = fresh_name(f"{shared}.private", copies)
-        dtype = copies[shared].dtype
-        b.buffer(private[shared], dtype, counts[shared], AccessMode.WORKGROUP.value)
-        with b.for_(lane, counts[shared], program.lanes) as loop:
-            neutral = _neutral(kind, dtype)
-            start = arith.decode_float(neutral, dtype) if dtype.is_float else neutral
-            b.store(b.const(start, dtype), private[shared], loop.index)
+    private = _add_copies(b, kinds, counts, lane)
     b.barrier()
     lower, upper, step = _turns(b, number, in_order)
     with b.for_(lower, upper, step) as loop:
         turn = loop.blocks[0].ops
         body = _body(program, loop.index, number, turn)
-        _Redirected(b, counts, private).walk_block(body)
+        _Redirector(b, counts, private).walk_block(body)
         turn += body.ops
         if any(op.name == "copy_async" for op in program.walk()):
             b.copy_wait(0)
-        if in_order or shared_memory:  # of which the next turn makes use, too
+        if in_order or shared_memory:  # the next turn reuses the workgroup memory
             b.barrier()
     b.barrier()
-    for shared, kind in kinds.items():
-        dtype = copies[shared].dtype
-        with b.for_(lane, counts[shared], program.lanes) as loop:
-            counted = b.load(private[shared], loop.index)
-            bits = DataType.of(f"u{dtype.bits}")
-            untouched = b.const(arith.to_bits(_neutral(kind, dtype), dtype), bits)
-            with b.if_(b.ne(b.bitcast(counted, bits), untouched)):
-                flags = {"fastmath": ("reassoc",)} if kind == "atomic_add" and dtype.is_float else {}
-                getattr(b, kind)(shared, loop.index, counted, **flags)
+    _merge_copies(b, kinds, private, counts, lane)
     return b.program
+
+
+def _add_copies(
+    b: Builder, kinds: Mapping[str, str], counts: Mapping[str, int], lane: Value
+) -> dict[str, str]:
+    """Add a copy of each buffer in workgroup memory, filled with the neutral element; return their names."""
+    private: dict[str, str] = {}
+    for shared, kind in kinds.items():
+        private[shared] = fresh_name(f"{shared}.private", b.program.buffers)
+        dtype = b.program.buffers[shared].dtype
+        b.buffer(private[shared], dtype, counts[shared], AccessMode.WORKGROUP.value)
+        with b.for_(lane, counts[shared], b.program.lanes) as loop:
+            neutral = _neutral(kind, dtype)
+            start = arith.decode_float(neutral, dtype) if dtype.is_float else neutral
+            b.store(b.const(start, dtype), private[shared], loop.index)
+    return private
+
+
+def _merge_copies(
+    b: Builder, kinds: Mapping[str, str], private: Mapping[str, str], counts: Mapping[str, int], lane: Value
+) -> None:
+    """Add the elements of the copies that differ from the neutral element to the buffers, by atomics."""
+    for shared, kind in kinds.items():
+        dtype = b.program.buffers[shared].dtype
+        with b.for_(lane, counts[shared], b.program.lanes) as loop:
+            total = b.load(private[shared], loop.index)
+            bits = DataType.of(f"u{dtype.bits}")
+            neutral = b.const(arith.to_bits(_neutral(kind, dtype), dtype), bits)
+            with b.if_(b.ne(b.bitcast(total, bits), neutral)):
+                flags = {"fastmath": ("reassoc",)} if kind == "atomic_add" and dtype.is_float else {}
+                getattr(b, kind)(shared, loop.index, total, **flags)
 
 
 def _neutral(kind: str, dtype: DataType) -> int:
@@ -116,7 +131,7 @@ def _neutral(kind: str, dtype: DataType) -> int:
 
 
 def _kinds(program: Program) -> dict[str, str]:
-    """The buffers that may be private, each with its atomic."""
+    """Buffers that may be private, each with its kind of atomic."""
     signed = {op.attrs["buffer"] for op in program.walk() if may_regroup(op) and op.index.type.is_signed}
     return {
         name: kind
@@ -137,7 +152,7 @@ def _lane(b: Builder) -> Value:
 
 
 def _turns(b: Builder, groups: Value, in_order: bool) -> tuple[Value, Value, Value | int]:
-    """The bounds and the step of the workgroups that one does the work of."""
+    """Lower bound, upper bound and step of the original workgroups that a workgroup takes."""
     number, workgroups = b.workgroup_id("x"), b.num_workgroups("x")
     if not in_order:
         return number, groups, workgroups
@@ -147,7 +162,7 @@ def _turns(b: Builder, groups: Value, in_order: bool) -> tuple[Value, Value, Val
 
 
 def _body(program: Program, group: Value, groups: Value, out: list[Op]) -> Block:
-    """The body of the program as another workgroup, whose ids go to `out`."""
+    """The body of the program, run as workgroup `group`; ops for its ids go to `out`."""
     emit = OpEmitter(out, program.loc)
     local = emit.identity("local_id", "local")
     body = Block((), clone(program.body.ops, {}))
@@ -155,8 +170,8 @@ def _body(program: Program, group: Value, groups: Value, out: list[Op]) -> Block
     return body
 
 
-class _Redirected(Walker):
-    """Lets atomics go to the workgroup's own memory; one out of bounds is the fault of what the program says."""
+class _Redirector(Walker):
+    """Redirects atomics to private copies, with a bounds check that reports the original buffer and op."""
 
     def __init__(self, b: Builder, counts: Mapping[str, int], private: Mapping[str, str]) -> None:
         super().__init__()

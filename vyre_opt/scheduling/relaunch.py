@@ -1,4 +1,4 @@
-"""Launches of a text that get another program, over another grid."""
+"""Launches of a text that get an equivalent program over another grid."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..ir.rewrite import fresh_name
 from ..records import dataclass
 from .launch_forms import LaunchSite
 
-__all__ = ["NewForm", "TextLaunch", "launched", "launches", "remove_unlaunched", "rewrite_launches"]
+__all__ = ["NewForm", "TextLaunch", "launched_programs", "launches", "remove_unlaunched", "rewrite_launches"]
 
 
 @dataclass(frozen=True, slots=True)
 class TextLaunch:
-    """Launch number `number` of a pipeline, from 0.  `extents`: its grid, with the lengths that are known."""
+    """Launch number `number` of a pipeline, from 0.  `extents`: its grid, with known lengths put in."""
 
     pipeline: Pipeline
     launch: Launch
@@ -29,7 +29,7 @@ class TextLaunch:
 
     @property
     def grid(self) -> Dim3 | Refusal:
-        """The grid, where it is numbers."""
+        """The grid if it consists of numbers; otherwise a refusal."""
         x, y, z = self.extents
         if isinstance(x, int) and isinstance(y, int) and isinstance(z, int):
             return x, y, z
@@ -39,31 +39,33 @@ class TextLaunch:
 
     def site(self, processors: int, on_gpu: bool) -> LaunchSite:
         names = dict(zip((b.name for b in self.program.bound_buffers), self.launch.buffers, strict=True))
-        shapes: dict[str, Shape] = {name: self.pipeline.buffers[mine].shape for name, mine in names.items()}
-        formals = {mine: name for name, mine in names.items()}
+        shapes: dict[str, Shape] = {
+            name: self.pipeline.buffers[actual].shape for name, actual in names.items()
+        }
+        formals = {actual: name for name, actual in names.items()}
         x, y = (GroupCount(extent, formals, axis) for extent, axis in zip(self.extents, "xy", strict=False))
         return LaunchSite(self.program, shapes, (x, y), processors, on_gpu)
 
 
 def launches(module: Module) -> Iterator[TextLaunch]:
-    """All launches of a module, of pipelines in the order of the text."""
+    """All launches of a module, in the order of the text."""
     for pipeline in module.pipelines.values():
-        known = {
+        lengths = {
             key: length
             for name, buffer in pipeline.buffers.items()
             for key, length in {name: buffer.count, **lengths_by_dimension(name, buffer.shape)}.items()
         }
         stages = (stage for stage in pipeline.walk() if isinstance(stage, Launch))
         for number, launch in enumerate(stages):
-            x, y, z = (fold(extent, known) for extent in launch.grid)
+            x, y, z = (fold(extent, lengths) for extent in launch.grid)
             yield TextLaunch(pipeline, launch, number, module.programs[launch.program], (x, y, z))
 
 
 @dataclass(frozen=True, slots=True)
 class NewForm:
-    """The program that a launch gets, whose name ends in `suffix`, and its grid.
+    """New program and grid of a launch.  `suffix`: suffix of the program's name.
 
-    `message`: of the remark, with `{old}` and `{new}` for the programs; `facts`: of its certificate.
+    `message`: text of the remark, with `{old}` and `{new}` for the programs.  `facts`: facts of its certificate.
     """
 
     program: Program
@@ -76,15 +78,15 @@ class NewForm:
 def rewrite_launches(
     module: Module, sink: RemarkSink, stays: str, choose: Callable[[TextLaunch], NewForm | Refusal | None]
 ) -> int:
-    """Give launches the forms that `choose` says, and remove the programs that lost their last launch; how many changed.
+    """Give launches the forms that `choose` returns, and remove programs that lost their last launch; return how many changed.
 
-    `stays`: what is said of a launch that is refused.  None: nothing is said.
+    `stays`: verb of the remark on a refused launch.  A launch for which `choose` returns None gets no remark.
     """
-    before, changes = launched(module), 0
-    for each in launches(module):
-        form, launch, pipeline = choose(each), each.launch, each.pipeline.name
+    programs, changes = launched_programs(module), 0
+    for text in launches(module):
+        form, launch, pipeline = choose(text), text.launch, text.pipeline.name
         if isinstance(form, Refusal):
-            message = f"launch {each.number} of @{pipeline} {stays}: {form.message}"
+            message = f"launch {text.number} of @{pipeline} {stays}: {form.message}"
             sink.remark(
                 "refused",
                 message,
@@ -100,24 +102,25 @@ def rewrite_launches(
                 program.name = fresh_name(f"{program.name}.{form.suffix}", module.programs)
                 module.add_before_pipelines(program)
             launch.program, launch.grid = program.name, form.grid
-            names = {"program": each.program.name, "into": program.name}
+            names = {"program": text.program.name, "into": program.name}
             message = form.message.format(old=f"@{names['program']}", new=f"@{names['into']}")
             sink.remark(
-                "applied", message, launch.loc, pipeline=pipeline, at=each.number, **names, **form.facts
+                "applied", message, launch.loc, pipeline=pipeline, at=text.number, **names, **form.facts
             )
-    remove_unlaunched(module, before)
+    remove_unlaunched(module, programs)
     return changes
 
 
-def launched(module: Module) -> set[str]:
-    """The names of the programs that pipelines launch."""
+def launched_programs(module: Module) -> set[str]:
+    """Names of the programs that pipelines launch."""
     return {each.launch.program for each in launches(module)}
 
 
-def remove_unlaunched(module: Module, before: set[str]) -> int:
-    """Remove the programs that lost their last launch; how many.  One that nobody launched `before` may be meant to be run by
-    itself."""
-    unused = sorted(before - launched(module))
-    for name in unused:
+def remove_unlaunched(module: Module, launched_before: set[str]) -> int:
+    """Remove the programs that lost their last launch; return how many.
+
+    A program that is not in `launched_before` stays: it may be an entry point of its own."""
+    dead = sorted(launched_before - launched_programs(module))
+    for name in dead:
         module.remove(module.programs[name])
-    return len(unused)
+    return len(dead)

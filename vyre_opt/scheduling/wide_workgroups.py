@@ -1,4 +1,4 @@
-"""Wide workgroups: several workgroups of one subgroup each, or of a part of one, become one.
+"""Wide workgroups: several workgroups of a subgroup or a part of one become one workgroup.
 
     program @p workgroup(32), over n workgroups        workgroup(256), over n / 8; it knows n
       body                                               %group = 8 * workgroup_id + subgroup_id
@@ -8,9 +8,9 @@
       body                                               %group = 32 * workgroup_id + local_id / 8
                                                          body as workgroup min(%group, n - 1), each store if %group < n
 
-A GPU begins a workgroup of a launch every half nanosecond or so (H200), and a multiprocessor holds 32 at a time; so rows of a few
-hundred elements, a subgroup each, are limited by that and not by memory.  Rows of fewer elements leave lanes of a subgroup idle.  The
-lanes of a subgroup stay together, since they shuffle: those of workgroups that are not there do what the last one does, and store nothing.
+A GPU begins a workgroup about every half nanosecond (H200), and a multiprocessor holds 32 at a time.  That, not memory, limits
+launches with a subgroup for each row of a few hundred elements.  Shorter rows leave lanes of a subgroup idle.  The lanes of a
+subgroup must stay converged, since they shuffle: parts that are no workgroup repeat the last one, and store nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["is_in_subgroup", "widen"]
 
 
 def is_in_subgroup(program: Program) -> bool:
-    """Whether a workgroup is a subgroup, or a part of one, that shares nothing with others but the buffers of the launch."""
+    """Whether a workgroup is a subgroup or a part of one, and shares only the buffers of the launch with others."""
     lanes = program.lanes
     if program.workgroup != (lanes, 1, 1) or SUBGROUP_SIZE % lanes or program.cluster:
         return False
@@ -45,24 +45,24 @@ def is_in_subgroup(program: Program) -> bool:
         return False
     if lanes == SUBGROUP_SIZE:
         return True
-    met_by_all = set(
+    uniform_ops = set(
         program.body.ops
     )  # a branch that one workgroup takes is not taken by the lanes of others
-    return all(_is_of_part(op, lanes, op in met_by_all) for op in program.walk())
+    return all(_is_of_part(op, lanes, op in uniform_ops) for op in program.walk())
 
 
-def _is_of_part(op: Op, lanes: int, is_met_by_all: bool) -> bool:
-    """Whether a part of a subgroup can do an op: it combines lanes of the part, or stores what an `if` can leave out."""
+def _is_of_part(op: Op, lanes: int, is_uniform: bool) -> bool:
+    """Whether a part of a subgroup can run an op: one that combines its lanes, or that an `if` can skip."""
     effects = op.definition.effects
     if "subgroup" in effects:
         distance = constant_value(op.operands[1]) if op.name == "subgroup_shuffle" else None
         is_near = isinstance(distance, int) and op.attrs["mode"] == "xor" and distance < lanes
-        return is_met_by_all and (is_near or op.name == "subgroup_reduce")
+        return is_uniform and (is_near or op.name == "subgroup_reduce")
     return not effects & {"atomic", "sync", "trap"} and ("write" not in effects or not op.results)
 
 
 def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
-    """The program whose workgroups each do the work of so many neighbours along x.  `groups`: where it has their number from."""
+    """A program whose workgroups do the work of `by` neighbours along x.  `groups`: source of their number."""
     lanes = program.lanes
     b = Builder.on(
         replace(program, workgroup=(lanes * by, 1, 1), grid=None, params=groups.params(program), body=Block())
@@ -77,7 +77,7 @@ def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
     group = b.add(b.mul(b.workgroup_id("x"), by), number)
     exists = b.lt(group, count)
     local = b.lane_id() if is_whole else b.and_(b.local_id("x"), lanes - 1)
-    known = {
+    constants = {
         ("subgroup_id", ""): b.const(0),
         ("num_subgroups", ""): b.const(1),
         ("workgroup_size", "x"): b.const(lanes),
@@ -89,20 +89,20 @@ def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
         ops = branch.blocks[0].ops
     else:
         ops, group = b.program.body.ops, b.min(group, b.sub(count, 1))
-        _OfPart(exists, lanes).walk_block(body)
+        _PartRewriter(exists, lanes).walk_block(body)
     ids = {
         **ids_of(OpEmitter(ops, program.loc), group, count, lanes, local),
         ("local_id", "x"): local,
         ("lane_id", ""): local,
-        **known,
+        **constants,
     }
     replace_ids(body, ids)
     ops += body.ops
     return b.program
 
 
-class _OfPart(Walker):
-    """Lets parts of a subgroup, of so many lanes each, do what they do as workgroups; those that do not exist store nothing."""
+class _PartRewriter(Walker):
+    """Lets parts of a subgroup, of `lanes` lanes each, act as workgroups; parts that are no workgroup store nothing."""
 
     def __init__(self, exists: Value, lanes: int) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class _OfPart(Walker):
             out.append(op)
 
     def butterfly(self, op: Op, emit: OpEmitter) -> Value:
-        """The reduction of a part in its order, which language.md says."""
+        """The reduction of a part, in the order that language.md fixes."""
         (value,), distance = op.operands, self.lanes // 2
         while distance:
             shuffled = Op(

@@ -125,7 +125,7 @@ ABSENT = """            block = Block()
             return out[-1].results"""
 CARRIED = """            carried = [mapping.get(value, value) for value in yielded]
         return carried"""
-OWN = "name = next((name for name in sorted(names) if name in before), None)"
+OWN = "name = next((name for name in sorted(names) if name in written_before), None)"
 OTHERS = "name = next((name for name in sorted(names) if name in self.summary[1][loop].writes), None)"
 IN_TURN = """        for mapping in maps:
             mapping.update("""
@@ -140,7 +140,7 @@ MISTAKES = [
     mistake("iterations of a batch are at neighbours", BATCHED, "emit.const(k * step, counter.type) for", "emit.const(k, counter.type) for", BATCH, SUM),
     mistake("the last but one of a batch is asked for", BATCHED, "last = fits(self.by - 1, emit)", "last = fits(self.by - 2, emit)", BATCH, SUM),
     mistake("a counter that wraps is below its bound", BATCHED, 'emit.op("and", "fits", room, below)', 'emit.op("and", "fits", below, below)', BATCH, WRAPS),
-    mistake("a batch is whole where it is not", BATCHED, "regions=(whole, some)", "regions=(some, whole)", BATCH, SUM),
+    mistake("a batch is whole where it is not", BATCHED, "regions=(full, partial)", "regions=(partial, full)", BATCH, SUM),
     mistake("iterations that are missing count the first once more", BATCHED, "[emit.select(fit, *pair) for pair in zip(ends, carried, strict=True)]", "ends", BATCH, SUM),
     mistake("a missing iteration is loaded", BATCHED, "emit.select(fits[k - 1], value, counters[0])", "value", BATCH, SUM),
     mistake("an iteration is loaded where it is missing only", BATCHED, "emit.select(fits[k - 1], value, counters[0])", "emit.select(fits[k - 1], counters[0], value)", BATCH, SUM),
@@ -149,7 +149,7 @@ MISTAKES = [
     mistake("each iteration of a batch begins with what the first one does", BATCHED, CARRIED, "            first = [mapping.get(value, value) for value in yielded]\n        return first", BATCH, SUM),
     mistake("a batch runs from its last iteration to its first", BATCHED, IN_TURN, IN_TURN.replace("in maps", "in maps[::-1]"), BATCH, SUM),
     mistake("all but the last iteration of a batch are lost", BATCHED, CARRIED, CARRIED.replace("yielded]\n        return carried", "yielded]\n        return [maps[0].get(value, value) for value in yielded]"), BATCH, SUM),
-    mistake("a load passes the store of its own element", BATCHED, OWN, OWN.replace("in before", "in ()"), BATCH, STORED),
+    mistake("a load passes the store of its own element", BATCHED, OWN, OWN.replace("in written_before", "in ()"), BATCH, STORED),
     mistake("a load passes the store of a neighbour", BATCHED, "if self.linear.of(index) != (terms, const) or", "if self.linear.of(index)[0] != terms or", BATCH, SHIFTED),
     mistake("a load passes any store of an earlier iteration", BATCHED, OTHERS, OTHERS.replace("in self.summary[1][loop].writes", "in ()"), BATCH, SHIFTED),
     mistake("a vector is stored to one element", BATCHED, "op.result).type is not load.result.type:", "op.result).type is None:", BATCH, PAIRS),
@@ -166,15 +166,15 @@ MISTAKES = [
     mistake("the last iteration of a row is loaded where it is missing", KEPT, ALL_LOADED, ALL_LOADED.replace("last if k == self.count - 1 else None", "None"), KEEP, ROW),
     mistake("the last iteration of a row is asked for by the one before", KEPT, '"last", counters[-1], end', '"last", counters[-2], end', KEEP, ROW),
     mistake("what is kept is of the iteration before", KEPT, "self.kept[key][k]", "self.kept[key][k - 1]", KEEP, ROW),
-    mistake("loops of one lower bound are over one row", KEPT, "alike.setdefault(tuple(map(_bound, bounds(op)))", "alike.setdefault(tuple(map(_bound, bounds(op)[:1]))", KEEP, TWO_ROWS),
-    mistake("what the program writes is kept", KEPT, "program.bound_buffers} - written.writes", "program.bound_buffers}", KEEP, OVERWRITTEN_ROW),
-    mistake("a row is written out where it does not fit", KEPT, "_branch(self.fits, whole, values, other, others, loop, out)", "_branch(self.fits, other, others, whole, values, loop, out)", KEEP, ROW),
+    mistake("loops of one lower bound are over one row", KEPT, "by_bounds.setdefault(tuple(map(_bound, bounds(op)))", "by_bounds.setdefault(tuple(map(_bound, bounds(op)[:1]))", KEEP, TWO_ROWS),
+    mistake("what the program writes is kept", KEPT, "program.bound_buffers} - effects_of_program.writes", "program.bound_buffers}", KEEP, OVERWRITTEN_ROW),
+    mistake("a row is written out where it does not fit", KEPT, "_branch(self.fits, unrolled, values, fallback, fallback_values, loop, out)", "_branch(self.fits, fallback, fallback_values, unrolled, values, loop, out)", KEEP, ROW),
     mistake("a row has one iteration less", KEPT, "return count if fits else 0", "return count - 1 if fits else 0", KEEP, ROW),
     mistake("a row has one iteration more", KEPT, "return count if fits else 0", "return count + 1 if fits else 0", KEEP, WHOLE_ROW),
     mistake("each iteration of a row begins with what the loop does", KEPT, "carried = compute(k, carried)", "carried = compute(k, inits(loop))", KEEP, ROW),
     mistake("a row begins at its end", KEPT, 'emit.op("lt", "begins", first, end', 'emit.op("le", "begins", first, end', KEEP, SHORT_ROW),
     mistake("a row of constant length is loaded a neighbour further", KEPT, "emit.const(lower + k * step, dtype)", "emit.const(lower + k * step + 1, dtype)", KEEP, WHOLE_ROW),
-    mistake("a load stands before a loop that does not begin", INVARIANT, "conditional(condition, block, values, zeros, others, loop)", "conditional(condition, zeros, others, block, values, loop)", KEEP, COUNTED),
+    mistake("a load stands before a loop that does not begin", INVARIANT, "conditional(condition, block, values, zeros, zero_values, loop)", "conditional(condition, zeros, zero_values, block, values, loop)", KEEP, COUNTED),
     mistake("a loop begins at its end", INVARIANT, 'emit.op("lt", "begins", *ends', 'emit.op("le", "begins", *ends', KEEP, COUNTED),
-    mistake("a load of what the loop writes stands before it", INVARIANT, "program.bound_buffers} - written", "program.bound_buffers}", KEEP, REWRITTEN),
+    mistake("a load of what the loop writes stands before it", INVARIANT, "program.bound_buffers} - written_buffers", "program.bound_buffers}", KEEP, REWRITTEN),
 ]  # fmt: skip

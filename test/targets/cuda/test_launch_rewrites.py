@@ -61,7 +61,7 @@ def on_gpu(kernel: Any) -> Any:
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
-    return rewritten_launches(monkeypatch, RESIDENT=1, LEAST_COUNTING=0)
+    return rewritten_launches(monkeypatch, RESIDENT=1, MIN_INVOCATIONS=0)
 
 
 @pytest.mark.parametrize("count", [1, 3, 255, 256, 257, 1023, 4096, 100_003])
