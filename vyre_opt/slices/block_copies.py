@@ -1,8 +1,8 @@
-"""Copies of blocks of buffers to workgroup memory, piece by piece: neighbouring invocations have neighbouring pieces.
+"""Copies of blocks of buffers to workgroup memory, piece by piece: adjacent invocations have adjacent pieces.
 
-Pieces of 4 to 16 bytes, as far as rows are aligned, are copied while invocations do something else.  Smaller ones, of rows of an odd
-number of bf16, say, go through registers: all of them are loaded, then stored, so that no load waits for another.  What comes between
-hides the time that loads take, see copies_ahead.
+Pieces of 4 to 16 bytes, as far as rows are aligned, are copied asynchronously (cp.async takes 4, 8 or 16 bytes).  Smaller
+pieces, of rows of an odd number of bf16, say, go through registers: all are loaded, then stored, so that no load waits for
+another, and computation between the two hides the latency, see copies_ahead.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from .memory import Tile
 __all__ = ["BlockCopies"]
 
 PIECE_BYTES = 16
-"""Bytes that an invocation copies at a time, at most."""
-LEAST_COPIED = 4
-"""Bytes of a copy, at least, which lie at a multiple of as many."""
+"""The most bytes that an invocation copies at a time."""
+MIN_COPY_BYTES = 4
+"""The fewest bytes of an asynchronous copy; they are aligned to their size."""
 SIDE_BY_SIDE = 16
 """Invocations along a row of small pieces: together they move whole sectors of memory."""
-UNROLLED, MOST_SMALL = 16, 64
-"""Pieces that an invocation copies without a loop, at most, and small ones, whose places take more instructions in a loop."""
+UNROLLED, MAX_SMALL = 16, 64
+"""The most pieces that an invocation copies without a loop; more for small ones, whose indices are costly in a loop."""
 AT_ONCE = 16
 """Elements that an invocation loads before it stores them."""
 
 Edge = tuple[Value, Sequence[Value]] | None
-"""Element in the place of those beyond the buffer, and the extents of the buffer; None where nothing of a block is beyond it."""
+"""Fill value for elements beyond the buffer, and the extents of the buffer; None if the block is surely inside."""
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """The row and column in the block of a piece that each invocation copies; `exists`: whether there is one, None where surely.
-    The row is `down` below that of the first piece, `first`."""
+    """Row and column in the block of an invocation's piece; `exists`: whether there is one, None if surely.
+
+    `first`: row of the invocation's first piece, `down` rows above this one."""
 
     row: Value
     column: Value
@@ -49,16 +50,16 @@ class _Turn:
 
 
 class BlockCopies:
-    """`program`: as it is before."""
+    """Emits copies of blocks.  `program`: the program before the lowering."""
 
     def __init__(self, elements: Elements, program: Program) -> None:
         self.elements, self.b, self.alignment = elements, elements.b, Alignment(program)
 
     def copy(self, load: Op, indices: Sequence[Value], fill: Value | None, tile: Tile) -> None:
         """Begin to copy a block of a buffer to a tile, from the indices of its first element on."""
-        if self.is_loaded(load):
-            for some in self.batches(load):
-                self.store(load, indices, fill, self.loaded(load, indices, fill, some), tile, some)
+        if self.goes_through_registers(load):
+            for turns in self.batches(load):
+                self.store(load, indices, fill, self.load_turns(load, indices, fill, turns), tile, turns)
             return
         edge = self.edge(load, indices, fill)
         if edge is None:
@@ -71,16 +72,16 @@ class BlockCopies:
 
     # --- pieces ------------------------------------------------------------------------------------
 
-    def is_loaded(self, load: Op) -> bool:
-        """Whether a block goes through registers, since no copy can move its pieces."""
-        return self.aligned(load) * self.size(load) < LEAST_COPIED
+    def goes_through_registers(self, load: Op) -> bool:
+        """Whether a block goes through registers, since its pieces are too small for asynchronous copies."""
+        return self.aligned_elements(load) * self.size(load) < MIN_COPY_BYTES
 
     def size(self, load: Op) -> int:
         """Bytes of an element."""
         return load.result.type.element.size_bytes or 1
 
-    def aligned(self, load: Op) -> int:
-        """Elements that a copy moves: as many as rows of the buffer and of the block are made of, and their first places multiples of."""
+    def aligned_elements(self, load: Op) -> int:
+        """Elements that a copy moves: the largest power of two that divides rows of buffer and block and the first column."""
         length, block = self.b.program.buffers[load.attrs["buffer"]].shape[-1], load.result.type
         if not length:
             return 1
@@ -89,16 +90,17 @@ class BlockCopies:
 
     def piece(self, load: Op) -> int:
         """Elements of a piece."""
-        return 1 if self.is_loaded(load) else self.aligned(load)
+        return 1 if self.goes_through_registers(load) else self.aligned_elements(load)
 
     def count(self, load: Op) -> int:
-        """Pieces of an invocation, at most."""
+        """The most pieces of an invocation."""
         down, along, _ = self.grid(load)
         return down * along
 
     def grid(self, load: Op) -> tuple[int, int, int]:
-        """Numbers of pieces that an invocation has down and along the block, and of invocations along a row; the others have rows
-        of their own.  Few are along a row where pieces are small, so that an invocation has few rows to compute the places of."""
+        """Pieces of an invocation down and along the block, and invocations along a row; others have rows of their own.
+
+        Small pieces have few invocations along a row, so that each has few rows to compute indices for."""
         rows, columns = (extent or 0 for extent in load.result.type.extents)
         piece, lanes = self.piece(load), self.elements.lanes
         across = columns // piece
@@ -116,19 +118,19 @@ class BlockCopies:
             turn, exists = begin, None
             if lanes % side_by_side == 0:
                 down = first // side_by_side
-                turn = _Turn(elements.moved_by(begin.row, down), begin.column, first=begin.row, down=down)
+                turn = _Turn(elements.offset_by(begin.row, down), begin.column, first=begin.row, down=down)
             elif first:
                 turn = self.turn(b.add(elements.lane, first), side_by_side, piece)
             if first + lanes > rows * side_by_side:
                 exists = b.lt(turn.row, rows)
             turns += [
-                replace(turn, column=elements.moved_by(turn.column, k * side_by_side * piece), exists=exists)
+                replace(turn, column=elements.offset_by(turn.column, k * side_by_side * piece), exists=exists)
                 for k in range(along)
             ]
         return turns
 
     def batches(self, load: Op) -> Iterator[list[_Turn]]:
-        """Turns of an invocation, some at a time; or one in a loop around what is done with it."""
+        """Turns of an invocation, AT_ONCE at a time; or a single one, in a loop around the caller's code."""
         if self.is_unrolled(load):
             turns = self.turns(load)
             yield from (turns[first : first + AT_ONCE] for first in range(0, len(turns), AT_ONCE))
@@ -139,10 +141,10 @@ class BlockCopies:
             yield [self.turn(loop.index, across, self.piece(load))]
 
     def is_unrolled(self, load: Op) -> bool:
-        return self.count(load) <= (MOST_SMALL if self.is_small(load) else UNROLLED)
+        return self.count(load) <= (MAX_SMALL if self.is_small(load) else UNROLLED)
 
     def is_small(self, load: Op) -> bool:
-        return self.piece(load) * self.size(load) <= LEAST_COPIED
+        return self.piece(load) * self.size(load) <= MIN_COPY_BYTES
 
     def turn(self, number: Value, across: int, piece: int) -> _Turn:
         return _Turn(self.b.div(number, across), self.b.mul(self.b.rem(number, across), piece))
@@ -156,10 +158,10 @@ class BlockCopies:
         return fill, [self.elements.length(name, first), self.elements.length(name, first + 1)]
 
     def is_whole(self, load: Op, indices: Sequence[Value], edge: tuple[Value, Sequence[Value]]) -> Value:
-        """Whether all of a block is inside the buffer."""
+        """A condition that all of a block is inside the buffer."""
         b, facts = self.b, list[Value]()
         for index, extent, length in zip(indices[-2:], load.result.type.extents, edge[1], strict=True):
-            # both, since an index before the first element has wrapped around
+            # test both ends: an index before the first element has wrapped around to a large one
             ends = index, b.add(index, (extent or 0) - 1)
             facts += [self.elements.is_below(at, length) for at in ends]
         is_whole = facts[0]
@@ -170,7 +172,7 @@ class BlockCopies:
     # --- copies ------------------------------------------------------------------------------------
 
     def move(self, load: Op, indices: Sequence[Value], edge: Edge, tile: Tile) -> None:
-        """Begin to copy each piece, or store what is beyond the edge in its place."""
+        """Begin to copy each piece; store the fill value in its place if it is beyond the edge."""
         for turns in self.batches(load):
             for turn in turns:
                 with self.where(turn):
@@ -192,38 +194,39 @@ class BlockCopies:
             b.store(fill if piece == 1 else b.splat(fill, DataType.vec(fill.type, piece)), tile.buffer, at)
 
     def place(self, indices: Sequence[Value], turn: _Turn) -> tuple[Value, ...]:
-        """The indices of a piece, of which the row is that of the first piece and a constant: so addresses have one base."""
+        """The indices of a piece.  The row is that of the first piece plus a constant, so that addresses share a base."""
         if turn.first is None:
             return self.elements.offset(indices, (turn.row, turn.column))
         *outer, row, column = self.elements.offset(indices, (turn.first, turn.column))
-        return *outer, self.elements.moved_by(row, turn.down), column
+        return *outer, self.elements.offset_by(row, turn.down), column
 
     # --- through registers -------------------------------------------------------------------------
 
-    def loaded(
+    def load_turns(
         self, load: Op, indices: Sequence[Value], fill: Value | None, turns: Sequence[_Turn] | None = None
     ) -> list[Value]:
-        """The bits of the elements of a block that an invocation stores, or of those of some turns; beyond the edge of the last
-        elements before it, so that no load is in a branch of its own."""
+        """Load the bits of an invocation's elements, or of those of some turns.
+
+        Beyond the edge the nearest element is loaded, so that no load is in a branch of its own."""
         b, edge, turns = self.b, self.edge(load, indices, fill), self.turns(load) if turns is None else turns
         if edge is None:
-            return [self.loaded_element(load, indices, turn) for turn in turns]
+            return [self.load_element(load, indices, turn) for turn in turns]
         lengths = [self.unsigned(length) for length in edge[1]]
         last = [b.sub(b.max(length, 1), 1) for length in lengths]
         with b.if_(b.and_(*map(b.lt, last, lengths))) as branch, self.elements.scope():  # there are elements
             branch.yield_(*[self.nearest_element(load, indices, last, turn) for turn in turns])
         with branch.else_():
-            branch.yield_(*[self.nothing(load)] * len(turns))
+            branch.yield_(*[self.poison(load)] * len(turns))
         return list(branch.results)
 
-    def loaded_element(self, load: Op, indices: Sequence[Value], turn: _Turn) -> Value:
+    def load_element(self, load: Op, indices: Sequence[Value], turn: _Turn) -> Value:
         b, place = self.b, self.place(indices, turn)
         if turn.exists is None:
             return self.bits(b.load(load.attrs["buffer"], place))
         with b.if_(turn.exists) as branch:
             branch.yield_(self.bits(b.load(load.attrs["buffer"], place)))
         with branch.else_():
-            branch.yield_(self.nothing(load))
+            branch.yield_(self.poison(load))
         return branch.results[0]
 
     def nearest_element(
@@ -243,7 +246,7 @@ class BlockCopies:
         tile: Tile,
         turns: Sequence[_Turn] | None = None,
     ) -> None:
-        """Store elements that were loaded, and what is beyond the edge."""
+        """Store loaded elements, and the fill value beyond the edge."""
         edge, turns = self.edge(load, indices, fill), self.turns(load) if turns is None else turns
         element = load.result.type.element
         elements = [self.b.bitcast(v, element) if element.is_float else v for v in values]
@@ -264,7 +267,7 @@ class BlockCopies:
     def within(
         self, indices: Sequence[Value], edge: tuple[Value, Sequence[Value]], value: Value, turn: _Turn
     ) -> Value:
-        """An element that was loaded, or what is beyond the edge in its place there."""
+        """A loaded element, or the fill value if it is beyond the edge."""
         fill, lengths = edge
         place = self.place(indices, turn)
         is_row, is_column = map(self.elements.is_below, place[-2:], lengths)
@@ -274,16 +277,16 @@ class BlockCopies:
         return self.elements.cast(value, DataType.U64 if value.type.bits == 64 else DataType.U32)
 
     def bits(self, value: Value) -> Value:
-        """The bits of an element: a conversion of what was loaded would wait for it."""
+        """The bits of an element: converting a loaded value would wait for the load."""
         return self.b.bitcast(value, _bits(value.type)) if value.type.is_float else value
 
-    def nothing(self, load: Op) -> Value:
-        """Bits in the place of those that nobody reads."""
+    def poison(self, load: Op) -> Value:
+        """Arbitrary bits for an element that nothing reads."""
         return self.bits(self.elements.zero(load.result.type.element))
 
     @contextmanager
     def where(self, turn: _Turn) -> Iterator[None]:
-        """Block for the invocations that have a piece."""
+        """Guard a block by the condition that the invocation has a piece."""
         if turn.exists is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""Elements of slices, computed where they are wanted: in the registers of a layout, or group by group in a loop over an open row."""
+"""Elements of slices, computed on demand: in the registers of a layout, or group by group in a loop over an open row."""
 
 from __future__ import annotations
 
@@ -16,25 +16,35 @@ from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .layout import STRIP, UNPACKED, Group, Layout, MatrixLayout
 from .memory import Memory
-from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, Standing
+from .nodes import (
+    BroadcastNode,
+    ColumnNode,
+    ElementwiseNode,
+    Extent,
+    IotaNode,
+    LoadNode,
+    Node,
+    RegisterNode,
+    SplatNode,
+)
 from .schedule import STRIP_PAD, SliceSchedule
 
-__all__ = ["Elements", "refused"]
+__all__ = ["Elements", "slice_error"]
 
 T = TypeVar("T")
 
 AT_ONCE = 4
-"""Groups of a strip that are computed together, so that none waits for the steps of another."""
-MOST_HELD, MOST_BY_NEED = 64, 256
-"""Elements of a row of open extent that an invocation holds, where its length is known; and where an op needs that they are held."""
+"""Groups of a strip that are computed together, for independent instructions."""
+MAX_REGISTERS, MAX_REQUIRED = 64, 256
+"""The most elements of an open row that an invocation keeps in registers, if its length is known; and if an op requires it."""
 
 
-def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
+def slice_error(op: Op, message: str, help: str | None = None) -> DiagnosticError:
     return DiagnosticError([Diagnostic("error", f"{op.name}: {message}", op.loc, help=help)])
 
 
 class Elements:
-    """`versions`: how often each buffer has been written by now; what is loaded from it later is another slice."""
+    """Computes elements of nodes.  `versions`: number of writes to each buffer so far; a load belongs to one version."""
 
     def __init__(self, b: Builder, schedule: SliceSchedule) -> None:
         self.b, self.neighbours, self.memory = b, schedule.neighbours, Memory(b)
@@ -42,9 +52,9 @@ class Elements:
         """Lanes of all workgroups that share a row."""
         self.versions: dict[str, int] = {}
         self.layouts: dict[Node, Layout] = {}
-        """Layouts of the nodes that have another one than their extents would get."""
-        self.known: list[dict[Hashable, Any]] = [{}]
-        """Values that were computed in the blocks around: elements by their nodes and groups, and groups by their places."""
+        """Layouts of nodes that differ from the default for their extents."""
+        self.scopes: list[dict[Hashable, Any]] = [{}]
+        """Values computed in the enclosing blocks: (node, group) -> elements, and layout and place -> group."""
         with b.at(b.program.body):
             self.lane = self.own_lane(schedule.workgroups)
             self.first: Value = self.lane
@@ -52,7 +62,7 @@ class Elements:
                 self.first = b.mul(self.lane, self.neighbours, name="first")
 
     def own_lane(self, workgroups: int) -> Value:
-        """The number of an invocation: its subgroup's are neighbours, and subgroups of workgroups in turn."""
+        """The number of an invocation among all workgroups that share a row: subgroups of the workgroups alternate."""
         b, local = self.b, self.b.local_id("x", name="lane")
         if workgroups == 1:
             return local
@@ -60,35 +70,35 @@ class Elements:
         number = b.add(b.mul(b.subgroup_id(), workgroups), rank)
         return b.add(b.mul(number, SUBGROUP_SIZE), b.lane_id())
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- computed values ---------------------------------------------------------------------------
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Scope of a block: values computed in it are unknown behind it."""
-        self.known.append({})
+        """Scope of a block: values computed in it are not available after it."""
+        self.scopes.append({})
         yield
-        self.known.pop()
+        self.scopes.pop()
 
     def find(self, key: Hashable) -> Any:
-        return next((known[key] for known in self.known if key in known), None)
+        return next((known[key] for known in self.scopes if key in known), None)
 
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        found: T | None = self.find(key)
-        if found is None:
-            self.known[-1][key] = found = make()
-        return found
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        result: T | None = self.find(key)
+        if result is None:
+            self.scopes[-1][key] = result = make()
+        return result
 
     # --- layouts ---------------------------------------------------------------------------------
 
     def layout(self, node: Node) -> Layout | None:
-        """Layout of the elements of a slice; None for one that a loop goes along."""
+        """Layout of a slice; None if its elements are computed in a loop."""
         layout = self.known_layout(node)
         if layout is None or None not in node.dtype.extents or self.own_layout(node) is not None:
             return layout
-        return layout if layout.held <= MOST_HELD else None
+        return layout if layout.registers <= MAX_REGISTERS else None
 
     def known_layout(self, node: Node) -> Layout | None:
-        """The same, also of one that a loop goes along; None for one whose length is not known."""
+        """Layout of a slice, also if a loop computes its elements; None if its length is unknown."""
         own = self.own_layout(node)
         numbers = [extent.number for extent in node.extents if extent.number is not None]
         if own is not None or len(numbers) < len(node.extents):
@@ -96,39 +106,39 @@ class Elements:
         return self.layout_of(numbers)
 
     def own_layout(self, node: Node) -> Layout | None:
-        """Layout of a slice that is held already, or is made of such a one; None for one that its extents give a layout."""
-        if isinstance(node, Standing):
+        """Layout that a slice has because it, or its operand, is in registers; None if its extents decide."""
+        if isinstance(node, ColumnNode):
             own = self.own_layout(node.source)
             return own if own is not None and own.columns == 1 else None
-        return node.layout.by_lanes if isinstance(node, Held) else self.layouts.get(node)
+        return node.layout.by_lanes if isinstance(node, RegisterNode) else self.layouts.get(node)
 
     def layout_of(self, extents: Sequence[int]) -> Layout:
         return Layout.of(extents, self.lanes, self.neighbours)
 
-    def held_layout(self, op: Op, node: Node) -> Layout:
-        """The layout of a slice for an op that takes none which a loop goes along."""
+    def required_layout(self, op: Op, node: Node) -> Layout:
+        """The layout of a slice for an op that needs it in registers.  Raises DiagnosticError if that is impossible."""
         layout = self.known_layout(node)
         if layout is None:
-            raise refused(
+            raise slice_error(
                 op,
                 f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
                 "take a block of a fixed size, or give the buffer a fixed extent",
             )
-        if layout.held > MOST_BY_NEED:
-            raise refused(
+        if layout.registers > MAX_REQUIRED:
+            raise slice_error(
                 op,
-                f"takes a slice whose elements are held by a workgroup, and these are more than {MOST_BY_NEED} for each of "
+                f"takes a slice whose elements are held by a workgroup, and these are more than {MAX_REQUIRED} for each of "
                 f"{self.lanes} invocations",
                 "take a block of it at a time, in a loop",
             )
         return layout
 
     def groups(self, layout: Layout) -> list[Group]:
-        """An invocation's, row by row."""
+        """The groups of an invocation, row by row."""
         return [self.group(layout, *place) for place in layout.places]
 
     def group(self, layout: Layout, i: int, j: int) -> Group:
-        return self.remembered((layout, i, j), lambda: self.new_group(layout, i, j))
+        return self.cached((layout, i, j), lambda: self.new_group(layout, i, j))
 
     def new_group(self, layout: Layout, i: int, j: int) -> Group:
         b, row_lanes, column_lanes = self.b, layout.row_lanes, layout.column_lanes
@@ -137,13 +147,13 @@ class Elements:
         columns: list[Value] = [b.const(0)]
         is_whole = True
         if layout.rows > 1:
-            row = self.moved_by(self.first_row(layout), i * (row_lanes // layout.bands))
+            row = self.offset_by(self.first_row(layout), i * (row_lanes // layout.bands))
             if (i + 1) * row_lanes > layout.rows:
                 inside = [b.lt(row, layout.rows)] * layout.width
         if layout.columns > 1:
             step = column_lanes * layout.width
-            first = self.moved_by(self.first_column(layout), j * step)
-            columns = [self.moved_by(first, k) for k in range(layout.width)]
+            first = self.offset_by(self.first_column(layout), j * step)
+            columns = [self.offset_by(first, k) for k in range(layout.width)]
             if (j + 1) * step > layout.columns:
                 is_whole = layout.columns % layout.width == 0
                 ends = columns[-1:] if is_whole else columns  # of which each is in bounds if the last one is
@@ -153,26 +163,26 @@ class Elements:
                 inside = below * layout.width if is_whole else below
         return Group(b, row, columns, inside, is_whole, layout, (i, j))
 
-    def moved_by(self, value: Value, distance: int) -> Value:
+    def offset_by(self, value: Value, distance: int) -> Value:
         return self.b.add(value, distance) if distance else value
 
     def lane_of_rows(self, layout: Layout) -> Value:
-        """The row of invocations that this one is in."""
+        """Row of this invocation among the rows of invocations."""
         b, shift = self.b, layout.column_lanes.bit_length() - 1
         if shift == 0:
             return self.lane
         if not layout.is_paired:
-            return self.remembered(("row lane", shift), lambda: b.shr(self.lane, shift))
+            return self.cached(("row lane", shift), lambda: b.shr(self.lane, shift))
 
         def paired() -> Value:
             return b.or_(b.shl(b.shr(self.lane, shift + 1), 1), b.and_(self.lane, 1))
 
-        return self.remembered(("row lane of pairs", shift), paired)
+        return self.cached(("row lane of pairs", shift), paired)
 
     def row_in_band(self, layout: Layout) -> Value:
-        """The first row of an invocation in the band of its subgroup."""
+        """First row of an invocation, within the band of its subgroup."""
         shift = layout.column_lanes.bit_length() - 1
-        return self.remembered(("row in band", shift), lambda: self.b.shr(self.b.lane_id(), shift))
+        return self.cached(("row in band", shift), lambda: self.b.shr(self.b.lane_id(), shift))
 
     def first_row(self, layout: Layout) -> Value:
         """First row of an invocation's first group."""
@@ -180,17 +190,17 @@ class Elements:
             return self.lane_of_rows(layout)
         band = self.band(layout.rows // layout.bands)
         key = "first row", layout.column_lanes, layout.rows, layout.bands
-        return self.remembered(key, lambda: self.b.add(band, self.row_in_band(layout)))
+        return self.cached(key, lambda: self.b.add(band, self.row_in_band(layout)))
 
     def band(self, rows: int) -> Value:
-        """The first row of a subgroup that has so many."""
-        return self.remembered(("band", rows), lambda: self.b.mul(self.b.subgroup_id(), rows, name="band"))
+        """First row of a subgroup's band of `rows` rows."""
+        return self.cached(("band", rows), lambda: self.b.mul(self.b.subgroup_id(), rows, name="band"))
 
     def lane_of_columns(self, layout: Layout) -> Value:
         if layout.column_lanes == self.lanes:
             return self.lane
         b, first = self.b, int(layout.is_paired)
-        return self.remembered(
+        return self.cached(
             ("column lane", layout.column_lanes, layout.is_paired),
             lambda: b.and_(b.shr(self.lane, first) if first else self.lane, layout.column_lanes - 1),
         )
@@ -203,11 +213,11 @@ class Elements:
         if layout.width == 1:
             return lane
         key = "first column", layout.column_lanes, layout.is_paired, layout.width
-        return self.remembered(key, lambda: self.b.mul(lane, layout.width))
+        return self.cached(key, lambda: self.b.mul(lane, layout.width))
 
     @contextmanager
     def by_owners(self, layout: Layout) -> Iterator[None]:
-        """Block for one of the invocations that hold the same elements."""
+        """Guard a block so that one of the invocations with equal elements runs it."""
         copies: list[Value] = []
         if layout.rows == 1 and layout.row_lanes > 1:
             copies.append(self.lane_of_rows(layout))
@@ -224,45 +234,45 @@ class Elements:
     # --- elements --------------------------------------------------------------------------------
 
     def of(self, node: Node, group: Group) -> list[Value]:
-        """The elements of a group; in the place of those that do not exist is any value."""
+        """The elements of a group; an element that does not exist may be any value."""
         pending = [(node, group)]
         while pending:
-            each, at = pending[-1]
-            if self.find((each, at)) is not None:
+            current, at = pending[-1]
+            if self.find((current, at)) is not None:
                 pending.pop()
                 continue
-            wanted = [source for source in self.sources(each, at) if self.find(source) is None]
-            if wanted:
-                pending += wanted
+            missing = [source for source in self.sources(current, at) if self.find(source) is None]
+            if missing:
+                pending += missing
             else:
-                self.known[-1][each, at] = self.compute(each, at)
+                self.scopes[-1][current, at] = self.compute(current, at)
                 pending.pop()
-        found: list[Value] = self.find((node, group))
-        return found
+        elements: list[Value] = self.find((node, group))
+        return elements
 
     def of_layout(self, node: Node, layout: Layout) -> list[list[Value]]:
         """The elements of an invocation's groups, row by row."""
         return [self.of(node, group) for group in self.groups(layout)]
 
     def sources(self, node: Node, group: Group) -> list[tuple[Node, Group]]:
-        """The elements that those of a group are made of."""
-        if isinstance(node, Computed):
+        """Nodes and groups whose elements a group is computed from."""
+        if isinstance(node, ElementwiseNode):
             return [(v, group) for v in node.operands if isinstance(v, Node)]
-        if isinstance(node, Repeated):
+        if isinstance(node, BroadcastNode):
             return [(node.source, self.source_group(node, group))]
-        if isinstance(node, Standing):
+        if isinstance(node, ColumnNode):
             return [(node.source, group)]
-        if isinstance(node, Loaded) and self.is_current(node):
+        if isinstance(node, LoadNode) and self.is_current(node):
             return [(v, group) for v in node.indices if isinstance(v, Node)]
         return []
 
-    def source_group(self, node: Repeated, group: Group) -> Group:
-        """The group of what is repeated, for one of the result."""
+    def source_group(self, node: BroadcastNode, group: Group) -> Group:
+        """The group of a broadcast's source for a group of its result."""
         extents = [extent.number for extent in node.source.extents]
         if group.layout is None and (group.row is not None or extents[-1] != 1):
             own_row = group.row if len(extents) == 2 and extents[0] != 1 else None
             own_columns = group.columns if extents[-1] != 1 else [self.b.const(0)]
-            return self.remembered(
+            return self.cached(
                 (group, own_row is None, extents[-1] == 1),
                 lambda: replace(group, row=own_row, columns=own_columns),
             )
@@ -275,19 +285,19 @@ class Elements:
 
     def compute(self, node: Node, group: Group) -> list[Value]:
         b = self.b
-        if isinstance(node, Spread):
+        if isinstance(node, SplatNode):
             return [node.value] * group.width
-        if isinstance(node, Counted):
+        if isinstance(node, IotaNode):
             positions = [group.position(k, len(node.extents))[node.axis] for k in range(group.width)]
             return [self.from_start(node.start, position) for position in positions]
-        if isinstance(node, Held):
+        if isinstance(node, RegisterNode):
             if node.layout == group.layout:
                 return list(node.values[group.place])
-            return self.of(self.moved(node, _layout(group)), group)
-        if isinstance(node, Repeated | Standing):
+            return self.of(self.convert_layout(node, _layout(group)), group)
+        if isinstance(node, BroadcastNode | ColumnNode):
             values = self.of(*self.sources(node, group)[0])
             return values * group.width if len(values) < group.width else values
-        if isinstance(node, Computed):
+        if isinstance(node, ElementwiseNode):
             columns = [self.of(v, group) if isinstance(v, Node) else [v] * group.width for v in node.operands]
             before, b.loc = b.loc, node.op.loc
             computed = [
@@ -296,11 +306,11 @@ class Elements:
             ]
             b.loc = before
             return computed
-        assert isinstance(node, Loaded)
+        assert isinstance(node, LoadNode)
         return self.load(node, group)
 
     def zero(self, dtype: DataType) -> Value:
-        """The element in the place of one that does not exist."""
+        """Value for an element that does not exist."""
         return self.b.const(False if dtype.is_bool else 0, dtype)
 
     def cast(self, value: Value, dtype: DataType) -> Value:
@@ -308,20 +318,20 @@ class Elements:
 
     # --- from memory -----------------------------------------------------------------------------
 
-    def is_current(self, node: Loaded) -> bool:
+    def is_current(self, node: LoadNode) -> bool:
         return self.versions.get(node.buffer, 0) == node.version
 
-    def load(self, node: Loaded, group: Group) -> list[Value]:
+    def load(self, node: LoadNode, group: Group) -> list[Value]:
         b = self.b
         if not self.is_current(node):
-            kept: Held | None = self.find(("kept", node))
-            if kept is None:
-                raise refused(
+            registers: RegisterNode | None = self.find(("kept", node))
+            if registers is None:
+                raise slice_error(
                     node.op,
                     f"@{node.buffer} is written before this slice is computed with for the last time",
                     "load it again, or write to another buffer",
                 )
-            return self.of(kept, group)
+            return self.of(registers, group)
         before, b.loc = b.loc, node.op.loc
         zero, fill = self.zero(node.dtype.element), node.fill
 
@@ -329,34 +339,34 @@ class Elements:
             return b.load(node.buffer, self.place(node, group, k))
 
         if fill is None:
-            values = group.guarded(element, lambda: zero)
+            values = group.guard(element, lambda: zero)
         else:
             places = [self.place(node, group, k) for k in range(group.width)]
-            values = self.within(group, node.buffer, places, len(node.extents)).guarded(element, lambda: fill)
+            values = self.within(group, node.buffer, places, len(node.extents)).guard(element, lambda: fill)
         b.loc = before
         return values
 
     def within(self, group: Group, buffer: str, places: Sequence[Sequence[Value]], rank: int) -> Group:
-        """A group as far as it is in a buffer, where its elements would be at some places."""
+        """The part of a group that lies inside a buffer.  `places`: indices of its elements."""
         b, last = self.b, self.b.program.buffers[buffer].dimensions - 1
         inside = [self.is_below(place[last], self.length(buffer, last)) for place in places]
-        length, whole = self.length(buffer, last), inside[0]
-        if group.width > 1:  # the first one tells, as far from the end as the last one is from it
-            whole = self.is_below(places[0][last], b.sub_sat(length, group.width - 1))
+        length, is_all_inside = self.length(buffer, last), inside[0]
+        if group.width > 1:  # decided by the first element, against the length less the width
+            is_all_inside = self.is_below(places[0][last], b.sub_sat(length, group.width - 1))
         if rank == 2:
             row = self.is_below(places[0][last - 1], self.length(buffer, last - 1))
-            inside, whole = [b.and_(row, each) for each in inside], b.and_(row, whole)
+            inside, is_all_inside = [b.and_(row, each) for each in inside], b.and_(row, is_all_inside)
         if group.inside is not None:
             inside = [b.and_(a, c) for a, c in zip(group.inside, inside, strict=True)]
-            whole = b.and_(group.inside[0] if group.is_whole else group.inside[-1], whole)
-        return replace(group, inside=inside, whole=whole, is_whole=group.width == 1)
+            is_all_inside = b.and_(group.inside[0] if group.is_whole else group.inside[-1], is_all_inside)
+        return replace(group, inside=inside, whole=is_all_inside, is_whole=group.width == 1)
 
     def is_below(self, index: Value, length: Value) -> Value:
-        """Whether an index is below a bound; an index before the first element has wrapped around, and is not."""
+        """A condition that an index is below a bound; an index before the first element has wrapped around to a large one."""
         unsigned = DataType.U64 if index.type.bits == 64 else DataType.U32
         return self.b.lt(self.cast(index, unsigned), self.cast(length, unsigned))
 
-    def place(self, node: Loaded, group: Group, k: int) -> tuple[Value, ...]:
+    def place(self, node: LoadNode, group: Group, k: int) -> tuple[Value, ...]:
         """The indices of an element in its buffer."""
         indices = [self.of(v, group)[k] if isinstance(v, Node) else v for v in node.indices]
         if node.is_gather:
@@ -364,13 +374,13 @@ class Elements:
         return self.offset(indices, group.position(k, len(node.extents)))
 
     def offset(self, indices: Sequence[Value], position: Sequence[Value]) -> tuple[Value, ...]:
-        """The indices of an element of a slice whose first one is at some."""
+        """The indices of an element at `position` of a slice that begins at `indices`."""
         outer = len(indices) - len(position)
         ends = zip(indices[outer:], position, strict=True)
         return (*indices[:outer], *(self.from_start(start, at) for start, at in ends))
 
     def wide(self, indices: Sequence[Value], rank: int) -> list[Value]:
-        """The indices of a slice of so many extents, in types that the places of its elements fit into."""
+        """The indices of a slice with `rank` extents, widened so that the indices of its elements fit."""
         first, types = len(indices) - rank, (DataType.I32, DataType.U32)
         return [
             self.cast(index, types[index.type.kind == "uint"])
@@ -388,61 +398,67 @@ class Elements:
         is_row = self.b.program.buffers[buffer].dimensions == 1
         return self.b.len(buffer, dimension=None if is_row else dimension)
 
-    def keep(self, node: Loaded) -> None:
-        """Hold a slice whose buffer is about to be written."""
+    def keep(self, node: LoadNode) -> None:
+        """Load a slice to registers before its buffer is written."""
         layout = self.layout(node)
         if layout is None or not self.is_current(node) or self.find(("kept", node)) is not None:
             return
         values = dict(zip(layout.places, self.of_layout(node, layout), strict=True))
-        self.known[-1]["kept", node] = Held(node.dtype, node.extents, layout, values)
+        self.scopes[-1]["kept", node] = RegisterNode(node.dtype, node.extents, layout, values)
 
     # --- through workgroup memory ------------------------------------------------------------------
 
-    def moved(self, node: Held, layout: Layout) -> Held:
-        """A slice in another layout."""
+    def convert_layout(self, node: RegisterNode, layout: Layout) -> RegisterNode:
+        """A slice in registers, converted to another layout."""
 
-        def move() -> Held:
+        def move() -> RegisterNode:
             if isinstance(node.layout, MatrixLayout) and layout == node.layout.by_lanes:
                 return self.by_lanes(node, node.layout)
-            return self.exchanged(node, layout, node.extents, node.dtype, is_transposed=False)
+            return self.exchange(node, layout, node.extents, node.dtype, is_transposed=False)
 
-        return self.remembered((node, layout), move)
+        return self.cached((node, layout), move)
 
-    def by_lanes(self, node: Held, layout: MatrixLayout) -> Held:
+    def by_lanes(self, node: RegisterNode, layout: MatrixLayout) -> RegisterNode:
         """Unpack a block from matrices to the registers of lanes."""
         b, values = self.b, dict[tuple[int, int], Sequence[Value]]()
         for i, j in layout.places:
             lanes = b.matrix_unpack(node.values[i, j][0])
             for number, place in enumerate(layout.unpacked(i, j)):
                 values[place] = [b.extract(lanes, number * UNPACKED + k) for k in range(UNPACKED)]
-        return Held(node.dtype, node.extents, layout.by_lanes, values)
+        return RegisterNode(node.dtype, node.extents, layout.by_lanes, values)
 
     def matrices(self, node: Node, layout: MatrixLayout) -> list[Value]:
-        """A block as matrices, place by place."""
-        if isinstance(node, Held) and node.layout == layout:
+        """Pack a block into matrices, place by place."""
+        if isinstance(node, RegisterNode) and node.layout == layout:
             return [node.values[place][0] for place in layout.places]
-        number = constant_value(node.value) if isinstance(node, Spread) else None
+        number = constant_value(node.value) if isinstance(node, SplatNode) else None
         if number is not None:
-            dtype = layout.held_type(node.dtype.element)
-            return [self.b.emit(OPS["const"], (), [dtype], {"value": number}).result] * layout.held
+            dtype = layout.register_type(node.dtype.element)
+            return [self.b.emit(OPS["const"], (), [dtype], {"value": number}).result] * layout.registers
         lanes = layout.by_lanes
         return [
-            self.packed(node, [self.group(lanes, *place) for place in layout.unpacked(i, j)], layout.part)
+            self.pack(node, [self.group(lanes, *place) for place in layout.unpacked(i, j)], layout.part)
             for i, j in layout.places
         ]
 
-    def packed(self, node: Node, groups: Sequence[Group], columns: int) -> Value:
-        """A matrix of the elements of some groups, of 16 rows and so many columns.  It is converted as a whole, since GPUs round pairs."""
+    def pack(self, node: Node, groups: Sequence[Group], columns: int) -> Value:
+        """A matrix of 16 rows and `columns` columns from the elements of some groups.
+
+        A conversion from f32 applies to the whole matrix, since GPUs convert pairs."""
         dtype = DataType.matrix(STRIP, columns, node.dtype.element, "acc")
-        if isinstance(node, Computed) and node.op.name == "cast" and isinstance(node.operands[0], Node):
+        if (
+            isinstance(node, ElementwiseNode)
+            and node.op.name == "cast"
+            and isinstance(node.operands[0], Node)
+        ):
             source = node.operands[0]
             if source.dtype.element is DataType.F32:
-                return self.b.cast(self.packed(source, groups, columns), dtype)
+                return self.b.cast(self.pack(source, groups, columns), dtype)
         elements = [value for group in groups for value in self.of(node, group)]
         return self.b.matrix_pack(self.b.vector(*elements), dtype)
 
     def strip(self, element: DataType, layout: MatrixLayout) -> str:
-        """Memory for a matrix of each subgroup."""
+        """Workgroup memory for one matrix of each subgroup."""
         return self.memory.tile("strip", element, (layout.subgroups, STRIP, layout.part + STRIP_PAD))
 
     def to_strip(self, matrix: Value, place: str) -> None:
@@ -452,9 +468,9 @@ class Elements:
         b.barrier("subgroup")
 
     def strips(
-        self, node: Node, source: Held, layout: MatrixLayout
+        self, node: Node, source: RegisterNode, layout: MatrixLayout
     ) -> Iterator[list[tuple[Group, list[Value]]]]:
-        """The elements of a block computed of one in matrices: some groups at a time, in a loop over each of these."""
+        """Elements of a block that is computed from one in matrices: AT_ONCE groups at a time, in a loop for each matrix."""
         b, place = self.b, self.strip(source.dtype.element, layout)
         rounds = STRIP * layout.part // (layout.neighbours * SUBGROUP_SIZE)
         for i, j in layout.places:
@@ -463,33 +479,33 @@ class Elements:
                 groups: list[Group] = []
                 for ahead in range(gcd(rounds, AT_ONCE)):
                     group, values = self.group_of_strip(
-                        layout, (i, j), self.moved_by(loop.index, ahead), place
+                        layout, (i, j), self.offset_by(loop.index, ahead), place
                     )
-                    self.known[-1][source, group] = values
+                    self.scopes[-1][source, group] = values
                     groups.append(group)
                 yield [(group, self.of(node, group)) for group in groups]
 
     def group_of_strip(
         self, layout: MatrixLayout, at: tuple[int, int], number: Value, place: str
     ) -> tuple[Group, list[Value]]:
-        """The group that a lane has in a round over a matrix, and what the matrix has there."""
+        """The group of a lane in a round over a matrix, and the matrix's elements there."""
         b, across = self.b, layout.part // layout.neighbours
         number = b.add(b.lane_id(), b.mul(number, SUBGROUP_SIZE))
         line, first = b.div(number, across), b.mul(b.rem(number, across), layout.neighbours)
-        columns = [self.moved_by(first, k) for k in range(layout.neighbours)]
-        row = b.add(self.moved_by(self.band(layout.band), at[0] * STRIP), line)
-        places = [self.moved_by(column, at[1] * layout.part) for column in columns]
+        columns = [self.offset_by(first, k) for k in range(layout.neighbours)]
+        row = b.add(self.offset_by(self.band(layout.band), at[0] * STRIP), line)
+        places = [self.offset_by(column, at[1] * layout.part) for column in columns]
         values: list[Value] = [b.load(place, (b.subgroup_id(), line, column)) for column in columns]
         return Group(b, row, places, None, is_whole=True), values
 
-    def exchanged(
+    def exchange(
         self, node: Node, layout: Layout, extents: Sequence[Extent], dtype: DataType, is_transposed: bool
-    ) -> Held:
-        """The elements of a slice by way of workgroup memory, or their transpose."""
+    ) -> RegisterNode:
+        """A slice in another layout, or its transpose, through workgroup memory."""
         b, rows, columns = self.b, layout.rows, layout.columns
         if is_transposed:
             rows, columns = columns, rows
-        place = self.written("moved", node, rows * columns)
+        place = self.write_scratch("moved", node, rows * columns)
         zero = self.zero(dtype.element)
         values: dict[tuple[int, int], Sequence[Value]] = {}
         for group in self.groups(layout):
@@ -499,11 +515,11 @@ class Elements:
                 at = (column, row) if is_transposed else (row, column)
                 return b.load(place, self.linear(at[0], at[1], columns))
 
-            values[group.place] = group.guarded(element, lambda: zero)
-        return Held(dtype, extents, layout, values)
+            values[group.place] = group.guard(element, lambda: zero)
+        return RegisterNode(dtype, extents, layout, values)
 
-    def written(self, use: str, node: Node, count: int) -> str:
-        """Workgroup memory that has the elements of a slice, row by row."""
+    def write_scratch(self, use: str, node: Node, count: int) -> str:
+        """Write the elements of a slice to workgroup memory, row by row; return the buffer."""
         layout = self.known_layout(node)
         assert layout is not None
         place, columns = self.memory.of(use, node.dtype.element, count), layout.columns
@@ -526,7 +542,7 @@ class Elements:
                 def put(k: int, group: Group = group, values: Sequence[Value] = values) -> None:
                     self.b.store(values[k], place, at(*group.position(k, 2)))
 
-                group.guarded(put, None)
+                group.guard(put, None)
         self.b.barrier()
 
     def linear(self, row: Value, column: Value, columns: int) -> Value:

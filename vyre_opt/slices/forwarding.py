@@ -1,9 +1,9 @@
-"""Slices that are loaded where they were stored: the load gives the stored slice, which then need not leave registers.
+"""Store-to-load forwarding of slices: a load gives the stored slice, which then need not leave registers.
 
     slice_store %v, @mid[%r, 0] : slice<?xf32>
     %row = slice_load @mid[%r, 0] : slice<?xf32>       ->   %v
 
-What is known stays within a block, and ends with any other write to the buffer.
+A stored slice is available within its block, until any other write to the buffer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place = tuple[object, ...]
 
 
 def forward_slices(program: Program) -> int:
-    """Replace loads in place; how many."""
+    """Replace loads in place; return how many."""
     forwarder = _Forwarder()
     forwarder.walk_block(program.body)
     return forwarder.count
@@ -31,7 +31,7 @@ class _Forwarder(Walker):
     def __init__(self) -> None:
         super().__init__()
         self.stored: dict[str, tuple[Place, Value]] = {}
-        """Buffer -> the place of the last slice that was stored to it, and the slice."""
+        """Buffer -> the place of the last slice stored to it, and the slice."""
         self.count = 0
 
     def visit(self, op: Op, out: list[Op]) -> None:
@@ -56,8 +56,10 @@ class _Forwarder(Walker):
         for block in op.regions:
             self.walk_block(block)
             self.stored = {}
-        written = {inner.attrs["buffer"] for inner in op.walk() if "write" in inner.definition.effects}
-        self.stored = {name: known for name, known in outer.items() if name not in written}
+        written_buffers = {
+            inner.attrs["buffer"] for inner in op.walk() if "write" in inner.definition.effects
+        }
+        self.stored = {name: entry for name, entry in outer.items() if name not in written_buffers}
         out.append(op)
 
 
@@ -65,5 +67,8 @@ def _place(indices: Sequence[Value], dtype: DataType) -> Place:
     constants = [(constant_value(index), index.type) for index in indices]
     return (
         dtype,
-        *(index if known[0] is None else known for index, known in zip(indices, constants, strict=True)),
+        *(
+            index if constant[0] is None else constant
+            for index, constant in zip(indices, constants, strict=True)
+        ),
     )

@@ -1,21 +1,21 @@
-"""Layouts: which elements of a slice each invocation of a workgroup holds.
+"""Layouts: which elements of a slice each invocation of a workgroup has in registers.
 
-The invocations stand in `row_lanes` rows of `column_lanes`; each holds `width` neighbours of a row at a time, here 4:
+The invocations form `row_lanes` rows of `column_lanes`; each has `width` adjacent elements of a row at a time, here 4:
 
     lane 0     lane 1    lane 2     ...      columns 0 to 3, 4 to 7, ... of row 0
     lane 16    lane 17                       columns 0 to 3, 4 to 7, ... of row 1      (column_lanes = 16)
 
-and rounds of this cover the slice.  Along an extent of 1 all lanes hold the same element.  A slice of one extent stands as a row, or
-after a sum along rows as a column.
+and rounds of this cover the slice.  Along an extent of 1 all lanes have the same element.  A slice of one extent is a row, or
+a column after a sum along rows.
 
-Sums of products on a GPU stand in pairs: lanes 0 and 1 are in the same column of lanes, and so on.  Half a subgroup then reads vectors
-of factors at once, since lanes 0 and 1 have the same ones of the right factor, and lanes 0 and 2 of the left one:
+Sums of products on a GPU have paired lanes: lanes 0 and 1 are in the same column of lanes, and so on.  Half a subgroup then
+reads vectors of factors at once, since lanes 0 and 1 read the same right factors, and lanes 0 and 2 the same left ones:
 
     lane 0     lane 2     lane 4     ...      of row 0
     lane 1     lane 3     lane 5              of row 1
 
-On matrix units the subgroups have bands of neighbouring rows, which they hold as matrices, or by lanes.  Lanes then stand as units want
-them, so that elements stay where they are when matrices are packed of them and unpacked (see matrix_pack):
+On matrix units each subgroup has a band of adjacent rows, as matrices or by lanes.  The lanes then have the layout of the
+units' fragments, so that matrix_pack and matrix_unpack move no element between lanes:
 
     lane 0     lane 1    lane 2     lane 3     columns 0 and 1, 2 and 3, ... of row 0 of the band
     ...
@@ -33,21 +33,22 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from ..records import dataclass
 
-__all__ = ["FOLDED", "GROUP", "MOST_WIDE", "STRIP", "AnyLayout", "Group", "Layout", "MatrixLayout"]
+__all__ = ["FOLDED", "GROUP", "MAX_COLUMNS", "STRIP", "AnyLayout", "Group", "Layout", "MatrixLayout"]
 
 FOLDED = 4096
-"""Positions of a sum that are a multiple of it apart are folded first, see language.md."""
+"""Positions of a sum that are a multiple of FOLDED apart are combined first, see language.md."""
 GROUP = 4
-"""Neighbours that an invocation has: the first steps of the tree that a sum is."""
+"""Adjacent elements of an invocation: the first steps of the tree of a sum."""
 
 STRIP = 16
 """Rows of a matrix."""
 UNPACKED_ROWS, UNPACKED = 8, 2
-"""Rows of lanes that a matrix is unpacked to, and neighbours that a lane has of it at a time."""
+"""Rows of lanes of an unpacked matrix, and adjacent elements of a lane."""
 COLUMN_LANES = 8
-"""Lanes side by side that a subgroup has best where lanes read factors of products."""
-MOST_WIDE, FEWEST_WIDE = 64, 8
-"""Columns of a matrix: narrow ones take little memory on their way to lanes, and warpgroups multiply several at once."""
+"""Preferred lanes along a row for products by lanes."""
+MAX_COLUMNS, MIN_COLUMNS = 64, 8
+"""Columns of a matrix, at most and at least: narrow matrices need little memory on their way to lanes, and warpgroups
+multiply several at once."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Layout:
     column_lanes: int
     neighbours: int = GROUP
     bands: int = 1
-    """Bands of rows, one of each subgroup, whose rows of lanes go round in it; one: of the workgroup."""
+    """Bands of rows, one for each subgroup; 1 if the rows of all subgroups alternate."""
     is_paired: bool = False
 
     @classmethod
     def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
-        """Layout of a slice of such extents, unless it comes from one of more extents."""
+        """Default layout of a slice of these extents."""
         rows, columns = (1, *extents)[-2:]
         column_lanes = 1
         while column_lanes < lanes and column_lanes * neighbours < columns:
@@ -72,12 +73,12 @@ class Layout:
 
     @classmethod
     def of_sums(cls, rows: int, columns: int, lanes: int) -> Layout:
-        """Layout of sums of products whose factors lanes read as vectors: the fewest for their sums, of `GROUP` positions of the
-        depth a row, and as many a group of columns."""
+        """Layout of sums of products for which lanes load the fewest vectors of factors: a row's vector covers GROUP
+        positions of the depth, and a group of columns needs GROUP vectors for as many."""
 
         def cost(layout: Layout) -> tuple[int, int, int]:
             read = layout.row_rounds + layout.column_rounds * GROUP
-            return layout.held, read, abs(layout.column_lanes - COLUMN_LANES)
+            return layout.registers, read, abs(layout.column_lanes - COLUMN_LANES)
 
         powers = [1 << bit for bit in range(lanes.bit_length())]
         paired = [1 < each < min(SUBGROUP_SIZE, lanes) for each in powers]
@@ -95,7 +96,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Neighbours that a lane holds at a time."""
+        """Adjacent elements of a lane at a time."""
         return 1 if self.columns == 1 else self.neighbours
 
     @property
@@ -107,13 +108,13 @@ class Layout:
         return -(-self.columns // (self.column_lanes * self.width))
 
     @property
-    def held(self) -> int:
-        """Elements that an invocation holds."""
+    def registers(self) -> int:
+        """Elements of an invocation."""
         return self.row_rounds * self.column_rounds * self.width
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """The rounds of its groups, row by row."""
+        """Row round and column round of each group, row by row."""
         return [(i, j) for i in range(self.row_rounds) for j in range(self.column_rounds)]
 
     @property
@@ -121,20 +122,20 @@ class Layout:
         return self
 
     def lane_bit(self, bit: int) -> int:
-        """The bit of a lane's number that is a bit of its place, which has those of the column first, then those of the row."""
+        """The bit of a lane's number for a bit of its place, in which the bits of the column precede those of the row."""
         of_row = self.column_lanes.bit_length() - 1
         if not self.is_paired or bit > of_row:
             return bit
         return 0 if bit == of_row else bit + 1
 
-    def held_type(self, element: DataType) -> DataType:
-        """The type of what an invocation holds of each of its elements."""
+    def register_type(self, element: DataType) -> DataType:
+        """Type of a register value of the layout."""
         return element
 
 
 @dataclass(frozen=True)
 class MatrixLayout:
-    """A block held as matrices of 16 rows: those of a subgroup's band, strip by strip, and of their columns part by part."""
+    """A block as matrices of 16 rows: a subgroup has the strips of its band, and the parts of their columns."""
 
     rows: int
     columns: int
@@ -144,9 +145,9 @@ class MatrixLayout:
 
     @classmethod
     def fits(cls, rows: int, columns: int, lanes: int) -> bool:
-        """Whether each subgroup of so many lanes has whole matrices of a block."""
+        """Whether a block splits into whole matrices for the subgroups of `lanes` lanes."""
         is_power = columns & (columns - 1) == 0
-        is_wide = columns % MOST_WIDE == 0 or (is_power and columns >= FEWEST_WIDE)
+        is_wide = columns % MAX_COLUMNS == 0 or (is_power and columns >= MIN_COLUMNS)
         return rows > 0 and columns > 0 and is_wide and rows % (STRIP * (lanes // SUBGROUP_SIZE)) == 0
 
     @property
@@ -157,7 +158,7 @@ class MatrixLayout:
     @property
     def part(self) -> int:
         """Columns of a matrix."""
-        return min(self.columns, MOST_WIDE)
+        return min(self.columns, MAX_COLUMNS)
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -165,8 +166,8 @@ class MatrixLayout:
         return [(i, j) for i in range(self.band // STRIP) for j in range(self.columns // self.part)]
 
     @property
-    def held(self) -> int:
-        """Matrices that a subgroup holds."""
+    def registers(self) -> int:
+        """Matrices of a subgroup."""
         return len(self.places)
 
     @property
@@ -178,11 +179,11 @@ class MatrixLayout:
         )
 
     def unpacked(self, strip: int, part: int) -> list[tuple[int, int]]:
-        """The places in `by_lanes` of what a lane has of a matrix, in its order: see matrix_unpack."""
+        """Places in `by_lanes` of a lane's elements of a matrix, in the order of matrix_unpack."""
         rows, columns = STRIP // UNPACKED_ROWS, self.part // UNPACKED_ROWS
         return [(strip * rows + i, part * columns + j) for j in range(columns) for i in range(rows)]
 
-    def held_type(self, element: DataType) -> DataType:
+    def register_type(self, element: DataType) -> DataType:
         return DataType.matrix(STRIP, self.part, element, "acc")
 
 
@@ -191,10 +192,11 @@ AnyLayout = Layout | MatrixLayout
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Neighbours of a row that an invocation holds.
+    """Adjacent elements of a row that an invocation computes together.
 
-    `row`: of them, None for a slice of one row; `columns`: their columns.  `inside`: whether each exists, None where all surely do;
-    `is_whole`: either all of them or none; `whole`: whether all do, None where the last one tells.  `layout` and `place`: where they are held; None in a loop over an open row.
+    `row`: their row, None for a slice of one row.  `columns`: their columns.  `inside`: condition for each that it exists,
+    None if all surely do.  `is_whole`: whether all exist or none.  `whole`: condition that all exist, None if that of the
+    last one decides.  `layout`, `place`: their layout and place in it; None in a loop over an open row.
     """
 
     b: Builder
@@ -211,16 +213,16 @@ class Group:
         return len(self.columns)
 
     def position(self, k: int, rank: int) -> tuple[Value, ...]:
-        """The indices of an element of a slice with so many extents."""
+        """The indices of element `k` in a slice with `rank` extents."""
         if rank == 2:
             return (self.b.const(0) if self.row is None else self.row), self.columns[k]
         is_column = self.row is not None and self.layout is not None and self.layout.columns == 1
         return (self.row if is_column and self.row is not None else self.columns[k],)
 
-    def guarded(self, make: Callable[[int], Value | None], others: Callable[[], Value] | None) -> list[Value]:
-        """`make(k)` for each element that exists, `others()` in the place of those that do not.
+    def guard(self, make: Callable[[int], Value | None], others: Callable[[], Value] | None) -> list[Value]:
+        """`make(k)` for each element that exists, `others()` for elements that do not.
 
-        Without `others`, `make` gives no values.
+        Without `others`, `make` returns no values.
         """
         b, every = self.b, range(self.width)
         if self.inside is None:
@@ -246,7 +248,7 @@ class Group:
     def where(
         self, condition: Value, make: Callable[[], Value | None], others: Callable[[], Value] | None
     ) -> list[Value]:
-        """`make()` if a condition holds, else `others()`."""
+        """`make()` if a condition holds, otherwise `others()`."""
         with self.b.if_(condition) as branch:
             values = _values([make()])
             if others is not None:
@@ -257,12 +259,12 @@ class Group:
             branch.yield_(others())
         return list(branch.results)
 
-    def masked(self, values: Sequence[Value], neutral: Value) -> list[Value]:
-        """The elements that exist, and what changes nothing in the place of the others."""
+    def mask(self, values: Sequence[Value], neutral: Value) -> list[Value]:
+        """The elements, with `neutral` in place of those that do not exist."""
         if self.inside is None:
             return list(values)
         return [self.b.select(inside, v, neutral) for inside, v in zip(self.inside, values, strict=True)]
 
 
-def _values(made: Iterable[Value | None]) -> list[Value]:
-    return [value for value in made if value is not None]
+def _values(values: Iterable[Value | None]) -> list[Value]:
+    return [value for value in values if value is not None]

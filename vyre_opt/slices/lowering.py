@@ -1,6 +1,6 @@
-"""Programs with slices as programs without: what a workgroup computes with a row becomes what its invocations do.
+"""Lowering of slices: operations of a workgroup on a row become operations of its invocations on elements.
 
-    %row = slice_load @x[%r, 0] : slice<?xf32>        nothing: a load of each element where it is wanted
+    %row = slice_load @x[%r, 0] : slice<?xf32>        nothing: each element is loaded where it is used
     %sum = slice_reduce<add> %row[0] : f32            for %base = 0 to %n step 4096 iter(sums) {
                                                         for the groups of 4 that the invocation has from %base on:
                                                           sums + @x[%r, %p], as far as %p < %n
@@ -8,8 +8,8 @@
                                                       the sums of all invocations, see sums
     slice_store %y, @y[%r, 0] : slice<?xf32>          a loop over groups, with a store of each element
 
-All invocations compute the values that are no slices, alike; what writes is done by the first of them.  A slice of fixed extents has
-no loops: its elements are in registers, see layout.
+All invocations compute the scalar values redundantly; the first one does the scalar writes.  A slice of fixed extents needs no
+loops: its elements are in registers, see layout.
 """
 
 from __future__ import annotations
@@ -29,10 +29,21 @@ from ..ir.types import DataType
 from ..ir.unlike_extents import unlike_extents
 from ..records import dataclass
 from .copies_ahead import CopiesAhead
-from .elements import Elements, refused
+from .elements import Elements, slice_error
 from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
 from .masks import whole_mask
-from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, Standing, loads
+from .nodes import (
+    BroadcastNode,
+    ColumnNode,
+    ElementwiseNode,
+    Extent,
+    IotaNode,
+    LoadNode,
+    Node,
+    RegisterNode,
+    SplatNode,
+    loads,
+)
 from .scans import Scan
 from .schedule import SliceSchedule, may_share
 from .sums import Fold
@@ -47,49 +58,49 @@ _IDS = {
     "global_size": "num_workgroups",
 }
 _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "num_subgroups": 1}
-"""Ids and sizes in a workgroup of one invocation."""
+"""Ids and sizes in a workgroup of one invocation, which a program with slices describes."""
 ALIGNED = 1024
-"""Bytes that a buffer of workgroup memory begins at a multiple of, at most."""
+"""The largest alignment in bytes of a buffer of workgroup memory."""
 
 
 def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
-    """The program for workgroups of several invocations.  Raises DiagnosticError for what has no such form, located."""
-    return _lowered(program, schedule)[0]
+    """The program for workgroups of several invocations.  Raises DiagnosticError for ops that cannot be lowered, located."""
+    return _lower(program, schedule)[0]
 
 
-def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mapping[Op, Sequence[AnyLayout]]]:
-    """The same, and the layouts of the slices that each loop carries."""
+def _lower(program: Program, schedule: SliceSchedule) -> tuple[Program, Mapping[Op, Sequence[AnyLayout]]]:
+    """The lowered program, and the layouts of the slices that each loop carries."""
     copy = replace(program, workgroup=(schedule.lanes, 1, 1), buffers=dict(program.buffers), body=Block())
     if schedule.workgroups > 1:
         if program.grid is None or not may_share(program):
-            raise _not_shared(program)
+            raise _sharing_error(program)
         copy.cluster, copy.grid = (
             schedule.workgroups,
             (program.grid[0] * schedule.workgroups, *program.grid[1:]),
         )
     lowering = _Lowering(program, Builder.on(copy), schedule)
     lowering.ops(program.body.ops)
-    return copy, lowering.carried
+    return copy, lowering.loop_layouts
 
 
 def lower_in_place(
     program: Program, schedule: SliceSchedule, memory: int = 0
 ) -> tuple[SliceSchedule, Mapping[Op, Sequence[AnyLayout]]]:
-    """The same of the program itself; with fewer stages where these would take more than so many bytes of a workgroup's memory (0: any).
+    """Lower a program in place, with fewer stages if they would need more than `memory` bytes of workgroup memory (0: any).
 
-    Returns the schedule, and the layouts of the slices that each loop carried.
+    Returns the schedule, and the layouts of the slices that each loop carries.
     """
-    lowered, carried = _lowered(program, schedule)
+    lowered, loop_layouts = _lower(program, schedule)
     while memory and schedule.stages > 1 and _workgroup_bytes(lowered) > memory:
         schedule = replace(schedule, stages=schedule.stages - 1)
-        lowered, carried = _lowered(program, schedule)
+        lowered, loop_layouts = _lower(program, schedule)
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
     program.cluster, program.grid = lowered.cluster, lowered.grid
-    return schedule, carried
+    return schedule, loop_layouts
 
 
 def _workgroup_bytes(program: Program) -> int:
-    """Bytes of workgroup memory at most, with what is left free before each buffer."""
+    """Upper bound of the bytes of workgroup memory, padding for alignment included."""
     sizes = [
         (buffer.count or 0) * (buffer.dtype.size_bytes or 0)
         for buffer in program.buffers.values()
@@ -98,23 +109,23 @@ def _workgroup_bytes(program: Program) -> int:
     return sum(-(-size // ALIGNED) * ALIGNED for size in sizes)
 
 
-def _not_shared(program: Program) -> DiagnosticError:
+def _sharing_error(program: Program) -> DiagnosticError:
     message = f"the rows of @{program.name} cannot be shared by workgroups"
     help = "give it a grid, and rows whose sums are made before anything is written, outside of loops and branches"
     return DiagnosticError([Diagnostic("error", message, program.loc, help=help)])
 
 
 @dataclass
-class _Handed:
-    """The slices that the blocks of an op yield: by number their layouts and extents, which the first block decides."""
+class _RegionValues:
+    """Values that the regions of an op yield.  `slices`: layouts and extents of slices, by number; the first region decides."""
 
     slices: dict[int, tuple[AnyLayout, Sequence[Extent]]] = field(default_factory=dict)
     ahead: Sequence[Value] = ()
-    """Values that the lowered loop carries behind them."""
+    """Values of CopiesAhead that the lowered loop carries after them."""
 
 
 class _Lowering:
-    """`values`: of the program before, those that are no slices; `nodes`: those that are."""
+    """`values`: scalar value of the program -> lowered value.  `nodes`: slice -> its node."""
 
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
         self.b, self.elements, self.workgroups = b, Elements(b, schedule), schedule.workgroups
@@ -133,7 +144,7 @@ class _Lowering:
             "slice_transpose": self.transpose,
             "slice_dot": self.dot,
             "slice_len": self.length,
-            "yield": self.hand_on,
+            "yield": self.lower_yield,
         }
         self.reduced_rows = _reduced_rows(program)
         self.of_rows = {
@@ -141,15 +152,15 @@ class _Lowering:
             for value in computed_of(program, _sums_of_rows(program))
             if value.type.extents[0] in self.reduced_rows
         }
-        self.used = {value for op in program.walk() for value in op.operands}
+        self.used_values = {value for op in program.walk() for value in op.operands}
         self.of_control = _of_control(program)
-        self.contested = _contested(program.body)
+        self.shared_buffers = _shared_buffers(program.body)
         self.last_uses = _last_uses(program)
         self.number = 0
-        """Number of the op that is being lowered, among all."""
-        self.loaded: dict[str, list[tuple[Value, Loaded]]] = {}
-        self.handed: list[_Handed] = []
-        self.carried: dict[Op, Sequence[AnyLayout]] = {}
+        """Number of the op that is being lowered, in program order."""
+        self.loads: dict[str, list[tuple[Value, LoadNode]]] = {}
+        self.region_values: list[_RegionValues] = []
+        self.loop_layouts: dict[Op, Sequence[AnyLayout]] = {}
 
     # --- ops in order ----------------------------------------------------------------------------
 
@@ -170,15 +181,17 @@ class _Lowering:
         elif op.name == "barrier" and op.attrs["scope"] in ("subgroup", "workgroup"):
             pass
         elif op.definition.effects & {"subgroup", "workgroup", "wait"}:
-            raise refused(op, "is of several invocations, and a workgroup of slices has one as it is written")
+            raise slice_error(
+                op, "is of several invocations, and a workgroup of slices has one as it is written"
+            )
         elif op.definition.effects & {"write", "print"}:
             self.once(op)
         elif op.regions:
             self.nest(op)
         else:
-            self.copied(op)
+            self.copy_op(op)
 
-    def copied(self, op: Op) -> Op:
+    def copy_op(self, op: Op) -> Op:
         if op.name in _IDS:
             self.values[op.result] = self.id_of(_IDS[op.name], op.attrs["axis"])
             return op
@@ -188,152 +201,154 @@ class _Lowering:
         return new
 
     def id_of(self, name: str, axis: str) -> Value:
-        """Id of the workgroup as it is written; several workgroups that share a row have one."""
+        """Id of the original workgroup; workgroups that share a row have equal ids."""
         value: Value = getattr(self.b, name)(axis)
         return self.b.div(value, self.workgroups) if axis == "x" and self.workgroups > 1 else value
 
     def of(self, value: Value) -> Value:
         return self.values[value]
 
-    # --- blocks, and what they hand on ---------------------------------------------------------------
+    # --- regions -------------------------------------------------------------------------------------
 
     def nest(self, op: Op) -> None:
-        """A loop, a branch or a region: slices go through it as their elements do."""
-        is_loop, handed = op.name in ("for", "while"), _Handed()
+        """Lower an op with regions: slices that it carries or yields become their register values."""
+        is_loop, forwarded = op.name in ("for", "while"), _RegionValues()
         overwritten = {a.attrs["buffer"] for a in op.walk() if "write" in a.definition.effects}
         for buffer in sorted(overwritten):
             self.keep(buffer)
-            if is_loop:  # what was loaded before is another slice from the second round on
+            if is_loop:  # from the second round on, the buffer has changed since earlier loads
                 self.overwrite(buffer)
         operands: list[Value] = []
         first = len(op.operands) - len(inits(op)) if is_loop else len(op.operands)
         for number, value in enumerate(op.operands):
             if value.type.is_slice:
                 node = self.nodes[value]
-                layout = self.handed_layout(op, value, node)
-                handed.slices[number - first] = layout, node.extents
-                operands += self.held(node, layout)
+                layout = self.forwarded_layout(op, value, node)
+                forwarded.slices[number - first] = layout, node.extents
+                operands += self.register_values(node, layout)
             else:
                 operands.append(self.of(value))
-        self.handed.append(handed)
-        with self.units.kept(op, self.nodes):
+        self.region_values.append(forwarded)
+        with self.units.hoist_factors(op, self.nodes):
             ahead = CopiesAhead.of_loop(self.units, op, self.of)
             if ahead is not None:
-                handed.ahead = ahead.begin()
-                operands += handed.ahead
+                forwarded.ahead = ahead.begin()
+                operands += forwarded.ahead
             regions = tuple(self.region(each, len(each.args) - len(op.results), ahead) for each in op.regions)
-        self.handed.pop()
+        self.region_values.pop()
         if is_loop:
-            self.carried[op] = [layout for _, (layout, _) in sorted(handed.slices.items())]
+            self.loop_layouts[op] = [layout for _, (layout, _) in sorted(forwarded.slices.items())]
         types: list[DataType] = []
         for number, result in enumerate(op.results):
-            slices = handed.slices.get(number)
+            slices = forwarded.slices.get(number)
             types += (
                 [result.type]
                 if slices is None
-                else [slices[0].held_type(result.type.element)] * _count(slices[0])
+                else [slices[0].register_type(result.type.element)] * _count(slices[0])
             )
-        types += [value.type for value in handed.ahead]
+        types += [value.type for value in forwarded.ahead]
         new = self.b.emit(op.definition, tuple(operands), types, op.attrs, regions)
-        self.receive(op.results, new.results, handed, 0)
+        self.receive(op.results, new.results, forwarded, 0)
 
-    def handed_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
-        """Form in which a slice goes through blocks: matrices if products on units add to it."""
+    def forwarded_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
+        """Layout in which a slice enters and leaves regions: matrices if products on units add to it."""
         if value in self.units.sums:
             return self.units.layout(node.extents)
         if value in self.units.tiled_sums:
             return self.units.sums_by_lanes([extent.number or 0 for extent in node.extents])
         if value in self.of_rows:
             return self.layout_of_rows(node.extents[0].number or 0)
-        return self.elements.held_layout(op, node)
+        return self.elements.required_layout(op, node)
 
     def layout_of_rows(self, rows: int) -> Layout:
-        """Layout in which a reduction leaves a value for each row of a block: lanes of the row have it."""
+        """Layout of a reduction's result for each row of a block: the lanes of a row have its value."""
         columns = self.reduced_rows[rows]
         block = [self.fixed(rows), self.fixed(columns)]
         if (rows, columns) in self.units.blocks:
             return self.units.layout(block).by_lanes.with_extents(rows, 1)
         return self.elements.layout_of([rows, columns]).with_extents(rows, 1)
 
-    def held(self, node: Node, layout: AnyLayout) -> list[Value]:
-        """Values that an invocation holds of a slice, place by place."""
+    def register_values(self, node: Node, layout: AnyLayout) -> list[Value]:
+        """Register values of a slice in an invocation, place by place."""
         if isinstance(layout, MatrixLayout):
             return self.elements.matrices(node, layout)
         return _flat(self.elements.of_layout(node, layout))
 
     def region(self, region: Block, first: int, ahead: CopiesAhead | None) -> Block:
-        """`first`: the number of its argument that is handed on first."""
-        handed, args = self.handed[-1], list[Value]()
+        """Lower a region.  `first`: number of its first argument that the op carries."""
+        forwarded, args = self.region_values[-1], list[Value]()
         for number, arg in enumerate(region.args):
-            slices = handed.slices.get(number - first)
-            dtype = arg.type if slices is None else slices[0].held_type(arg.type.element)
+            slices = forwarded.slices.get(number - first)
+            dtype = arg.type if slices is None else slices[0].register_type(arg.type.element)
             args += [self.b.fresh(dtype) for _ in range(1 if slices is None else _count(slices[0]))]
-        args += [self.b.fresh(value.type) for value in handed.ahead]
+        args += [self.b.fresh(value.type) for value in forwarded.ahead]
         block = Block(tuple(args))
         with self.b.at(block), self.elements.scope():
-            self.receive(region.args, args, handed, first)
+            self.receive(region.args, args, forwarded, first)
             if ahead is not None:
-                ahead.enter(args[0], args[len(args) - len(handed.ahead) :])
+                ahead.enter(args[0], args[len(args) - len(forwarded.ahead) :])
             self.ops(region.ops[:-1])
             if ahead is not None:
-                handed.ahead = ahead.end()
+                forwarded.ahead = ahead.end()
             self.ops(region.ops[-1:])
         return block
 
-    def receive(self, values: Sequence[Value], flat: Sequence[Value], handed: _Handed, first: int) -> None:
-        """Values and slices of the program before, of those that have come through an op."""
-        rest = iter(flat)
+    def receive(
+        self, values: Sequence[Value], flat: Sequence[Value], forwarded: _RegionValues, first: int
+    ) -> None:
+        """Bind the op's results or region arguments to lowered values and nodes."""
+        remaining = iter(flat)
         for number, value in enumerate(values):
-            slices = handed.slices.get(number - first)
+            slices = forwarded.slices.get(number - first)
             if slices is None:
-                self.values[value] = next(rest)
+                self.values[value] = next(remaining)
                 continue
             layout, extents = slices
-            held = {place: [next(rest) for _ in range(layout.width)] for place in layout.places}
-            self.nodes[value] = Held(value.type, extents, layout, held)
+            registers = {place: [next(remaining) for _ in range(layout.width)] for place in layout.places}
+            self.nodes[value] = RegisterNode(value.type, extents, layout, registers)
 
-    def hand_on(self, op: Op) -> None:
-        handed, flat = self.handed[-1], list[Value]()
+    def lower_yield(self, op: Op) -> None:
+        forwarded, flat = self.region_values[-1], list[Value]()
         for number, value in enumerate(op.operands):
             if not value.type.is_slice:
                 flat.append(self.of(value))
                 continue
             node = self.nodes[value]
-            if number not in handed.slices:
-                handed.slices[number] = self.handed_layout(op, value, node), node.extents
-            layout, extents = handed.slices[number]
+            if number not in forwarded.slices:
+                forwarded.slices[number] = self.forwarded_layout(op, value, node), node.extents
+            layout, extents = forwarded.slices[number]
             self.same_extents(op, extents, node.extents)
-            flat += self.held(node, layout)
-        self.b.emit(op.definition, (*flat, *handed.ahead), (), op.attrs)
+            flat += self.register_values(node, layout)
+        self.b.emit(op.definition, (*flat, *forwarded.ahead), (), op.attrs)
 
-    # --- what only one invocation does -------------------------------------------------------------
+    # --- effects of one invocation -------------------------------------------------------------------
 
     def once(self, op: Op) -> None:
-        """A write or a print, of which all get the result."""
-        with self.written(op.attrs.get("buffer")):
-            if not self.used.isdisjoint(op.results):
+        """Let one invocation write or print; all invocations get its result."""
+        with self.write_scope(op.attrs.get("buffer")):
+            if not self.used_values.isdisjoint(op.results):
                 make = self.elements.memory.from_first
-                self.values[op.result] = make(op.result.type, lambda: self.copied(op).result)
+                self.values[op.result] = make(op.result.type, lambda: self.copy_op(op).result)
                 return
             with self.b.if_(self.b.eq(self.elements.lane, 0)), self.elements.scope():
-                self.copied(op)
+                self.copy_op(op)
 
     @contextmanager
-    def written(self, buffer: str | None) -> Iterator[None]:
-        """Around a write: invocations read and write what they do before it, and find it behind it."""
+    def write_scope(self, buffer: str | None) -> Iterator[None]:
+        """Order a write after earlier accesses of other invocations, and before later ones."""
         if buffer is not None:
             self.keep(buffer)
-        if buffer in self.contested:
+        if buffer in self.shared_buffers:
             self.b.barrier()
         yield
         if buffer is not None:
             self.overwrite(buffer)
-        if buffer in self.contested:
+        if buffer in self.shared_buffers:
             self.b.barrier()
 
     def keep(self, buffer: str) -> None:
-        """Hold what is loaded from a buffer that is about to be written, and computed with later."""
-        for value, node in self.loaded.get(buffer, ()):
+        """Load slices with later uses to registers before their buffer is written."""
+        for value, node in self.loads.get(buffer, ()):
             if self.last_uses.get(value, 0) > self.number:
                 self.elements.keep(node)
 
@@ -344,7 +359,7 @@ class _Lowering:
     # --- slices --------------------------------------------------------------------------------------
 
     def extents(self, op: Op, dtype: DataType, indices: Sequence[Value]) -> list[Extent]:
-        """Extents of a slice of a buffer from some indices on."""
+        """Extents of a slice of a buffer that begins at `indices`."""
         shape = self.b.program.buffers[op.attrs["buffer"]].shape
         first = len(shape) - len(dtype.extents)
         return [
@@ -353,11 +368,11 @@ class _Lowering:
         ]
 
     def starts(self, op: Op, dtype: DataType) -> list[Value]:
-        """The indices of a slice of a buffer, in types that the places of its elements fit into."""
+        """The indices of a slice of a buffer, widened so that the indices of its elements fit."""
         return self.elements.wide([self.of(v) for v in op.indices], len(dtype.extents))
 
     def rest(self, op: Op, dimension: int, start: Value) -> Extent:
-        """Elements of a dimension of a buffer from an index on."""
+        """The number of elements of a buffer's dimension from an index on."""
         b, name, begin = self.b, op.attrs["buffer"], constant_value(start)
         total = b.program.buffers[name].shape[dimension]
         if total is not None and begin is not None and begin <= total:
@@ -377,8 +392,8 @@ class _Lowering:
 
     def gather(self, op: Op) -> None:
         slices = [self.nodes[v] for v in op.operands if v.type.is_slice]
-        for other in slices[1:]:
-            self.same_extents(op, slices[0].extents, other.extents)
+        for indices_node in slices[1:]:
+            self.same_extents(op, slices[0].extents, indices_node.extents)
         indices = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
         self.add_load(op, slices[0].extents, indices, None)
 
@@ -387,8 +402,8 @@ class _Lowering:
     ) -> None:
         name: str = op.attrs["buffer"]
         version = self.elements.versions.get(name, 0)
-        node = self.nodes[op.result] = Loaded(op.result.type, extents, op, indices, fill, version)
-        self.loaded.setdefault(name, []).append((op.result, node))
+        node = self.nodes[op.result] = LoadNode(op.result.type, extents, op, indices, fill, version)
+        self.loads.setdefault(name, []).append((op.result, node))
 
     def broadcast(self, op: Op) -> None:
         value, dtype = op.operands[0], op.result.type
@@ -397,14 +412,14 @@ class _Lowering:
         else:
             extents = [self.fixed(number or 0) for number in dtype.extents]
         if not value.type.is_slice:
-            self.nodes[op.result] = Spread(dtype, extents, self.of(value))
+            self.nodes[op.result] = SplatNode(dtype, extents, self.of(value))
             return
         source = self.nodes[value]
         self.same_extents(op, source.extents, extents[-len(source.extents) :])
         if value.type.extents == dtype.extents:
             self.nodes[op.result] = source
         else:
-            node = self.nodes[op.result] = Repeated(dtype, extents, source)
+            node = self.nodes[op.result] = BroadcastNode(dtype, extents, source)
             layout = self.elements.own_layout(source)
             if layout is not None and len(source.extents) == 2:
                 rows, columns = (extent.number for extent in extents)
@@ -414,13 +429,13 @@ class _Lowering:
     def iota(self, op: Op) -> None:
         dtype = op.result.type
         if None in dtype.extents:
-            extents = [self.counted(self.of(op.operands[1]))]
+            extents = [self.iota_extent(self.of(op.operands[1]))]
         else:
             extents = [self.fixed(number or 0) for number in dtype.extents]
-        self.nodes[op.result] = Counted(dtype, extents, self.of(op.operands[0]), _counted_axis(dtype))
+        self.nodes[op.result] = IotaNode(dtype, extents, self.of(op.operands[0]), _iota_axis(dtype))
 
-    def counted(self, length: Value) -> Extent:
-        """An extent that the program gives as a number."""
+    def iota_extent(self, length: Value) -> Extent:
+        """The extent of an iota whose length the program computes."""
         number, owner = constant_value(length), length.owner
         if number is not None:
             return self.fixed(number)
@@ -442,8 +457,8 @@ class _Lowering:
         for other in nodes[1:]:
             self.same_extents(op, nodes[0].extents, other.extents)
         operands = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
-        node = self.nodes[op.result] = Computed(op.result.type, nodes[0].extents, op, operands)
-        for each in nodes:  # those that are held already stay where they are
+        node = self.nodes[op.result] = ElementwiseNode(op.result.type, nodes[0].extents, op, operands)
+        for each in nodes:  # operands in registers stay in their layout
             own = self.elements.own_layout(each)
             if own is not None:
                 self.elements.layouts[node] = own
@@ -451,28 +466,28 @@ class _Lowering:
         if op.name == "select" and len(nodes) == 3:
             self.select(op, node, *nodes)
 
-    def select(self, op: Op, node: Computed, mask: Node, chosen: Node, other: Node) -> None:
-        """A choice among elements that are held: without comparisons where the mask is whole."""
-        layout = self.elements.own_layout(chosen)
+    def select(self, op: Op, node: ElementwiseNode, mask: Node, selected: Node, other: Node) -> None:
+        """Skip the comparisons of a select on register values if its mask is true for the whole block."""
+        layout = self.elements.own_layout(selected)
         if layout is None or None in op.result.type.extents or layout.rows == 1:
             return
-        whole = whole_mask(self.b, mask)
-        if whole is None:
+        is_whole = whole_mask(self.b, mask)
+        if is_whole is None:
             return
-        values = _flat(self.elements.of_layout(chosen, layout))
-        with self.b.if_(whole) as branch:
+        values = _flat(self.elements.of_layout(selected, layout))
+        with self.b.if_(is_whole) as branch:
             branch.yield_(*values)
         with branch.else_(), self.elements.scope():
             branch.yield_(*_flat(self.elements.of_layout(node, layout)))
         results = iter(branch.results)
-        held = {place: [next(results) for _ in range(layout.width)] for place in layout.places}
-        self.nodes[op.result] = Held(op.result.type, node.extents, layout, held)
+        registers = {place: [next(results) for _ in range(layout.width)] for place in layout.places}
+        self.nodes[op.result] = RegisterNode(op.result.type, node.extents, layout, registers)
 
-    def same_extents(self, op: Op, some: Sequence[Extent], others: Sequence[Extent]) -> None:
-        """Extents of 1 on the left are as any."""
-        for one, other in zip(some, others, strict=True):
-            if one.key != other.key and (op.name != "slice_broadcast" or one.number != 1):
-                is_same = self.b.eq(one.value, other.value)
+    def same_extents(self, op: Op, left: Sequence[Extent], right: Sequence[Extent]) -> None:
+        """Assert that extents are equal; in a broadcast, extents of 1 on the left match any."""
+        for a, b in zip(left, right, strict=True):
+            if a.key != b.key and (op.name != "slice_broadcast" or a.number != 1):
+                is_same = self.b.eq(a.value, b.value)
                 self.b.assert_(
                     is_same,
                     unlike_extents(op),
@@ -486,56 +501,61 @@ class _Lowering:
         fold = Fold(self.b, op.attrs["combine"], dtype, self.elements.memory, self.workgroups)
         layout = self.layout(op, node)
         if layout is None:
-            self.reduced(op, self.sum_of_loop(op, node, fold))
+            self.set_reduction(op, self.sum_of_loop(op, node, fold))
             return
-        if layout.bands > 1 and op.attrs["axis"] == 0:  # rows of a column are in turn in all subgroups
+        if layout.bands > 1 and op.attrs["axis"] == 0:  # a sum down columns needs alternating rows, not bands
             layout = self.elements.layout_of([layout.rows, layout.columns])
         neutral = fold.neutral()
         if 0 in (layout.rows, layout.columns):
-            self.reduced_to_nothing(op, node, neutral)
+            self.reduce_empty(op, node, neutral)
             return
         rows = self.rows(node, layout, neutral)
         is_column = len(node.extents) == 1 and layout.rows > 1
         if op.attrs["axis"] == len(node.extents) - 1 and not is_column:
             totals = [fold.along_rows(row, layout) for row in rows]
-            kept, values = layout.with_extents(layout.rows, 1), {(i, 0): [t] for i, t in enumerate(totals)}
+            result_layout, values = (
+                layout.with_extents(layout.rows, 1),
+                {(i, 0): [t] for i, t in enumerate(totals)},
+            )
         else:
             width, sums = layout.width, fold.down_columns([_flat(row) for row in rows], layout)
-            kept = layout.with_extents(1, layout.columns)
+            result_layout = layout.with_extents(1, layout.columns)
             values = {(0, j): sums[j * width : (j + 1) * width] for j in range(layout.column_rounds)}
         if not op.result.type.is_slice:
-            self.reduced(op, values[0, 0][0])
+            self.set_reduction(op, values[0, 0][0])
             return
-        self.nodes[op.result] = Held(op.result.type, self.kept_extents(op, node), kept, values)
+        self.nodes[op.result] = RegisterNode(
+            op.result.type, self.reduced_extents(op, node), result_layout, values
+        )
 
-    def reduced_to_nothing(self, op: Op, node: Node, neutral: Value) -> None:
-        """The reduction of no elements."""
+    def reduce_empty(self, op: Op, node: Node, neutral: Value) -> None:
+        """Set the result of a reduction of no elements: neutral elements."""
         if op.result.type.is_slice:
-            self.nodes[op.result] = Spread(op.result.type, self.kept_extents(op, node), neutral)
+            self.nodes[op.result] = SplatNode(op.result.type, self.reduced_extents(op, node), neutral)
         else:
             self.values[op.result] = neutral
 
-    def kept_extents(self, op: Op, node: Node) -> list[Extent]:
+    def reduced_extents(self, op: Op, node: Node) -> list[Extent]:
         """Extents of the result of a reduction that is a slice."""
         extents = [e for k, e in enumerate(node.extents) if k != op.attrs["axis"]]
         if len(op.result.type.extents) == len(node.extents):
             extents.insert(op.attrs["axis"], self.fixed(1))
         return extents
 
-    def reduced(self, op: Op, total: Value) -> None:
+    def set_reduction(self, op: Op, total: Value) -> None:
         if op.result in self.of_control:
             value = total
             total = self.elements.memory.from_first(value.type, lambda: value)
         if op.result.type.is_slice:
-            self.nodes[op.result] = Spread(op.result.type, [self.fixed(1)], total)
+            self.nodes[op.result] = SplatNode(op.result.type, [self.fixed(1)], total)
         else:
             self.values[op.result] = total
 
     def rows(self, node: Node, layout: Layout, neutral: Value) -> list[list[list[Value]]]:
-        """The elements of an invocation's groups, for each of its rows, with what changes nothing where there is none."""
+        """The elements of an invocation's groups, for each of its rows; neutral elements where there is none."""
         rows: list[list[list[Value]]] = [[] for _ in range(layout.row_rounds)]
         for group in self.elements.groups(layout):
-            rows[group.place[0]].append(group.masked(self.elements.of(node, group), neutral))
+            rows[group.place[0]].append(group.mask(self.elements.of(node, group), neutral))
         return rows
 
     def sum_of_loop(self, op: Op, node: Node, fold: Fold) -> Value:
@@ -547,17 +567,17 @@ class _Lowering:
             with self.elements.scope():
                 for number, start in enumerate(starts):
                     group = self.group_of_loop(extent, number, loop.index)
-                    values = group.masked(self.elements.of(node, group), neutral)
+                    values = group.mask(self.elements.of(node, group), neutral)
                     sums += fold.each(loop.args[start : start + width], values)
             loop.yield_(*sums)
         groups = [list(loop.results[start : start + width]) for start in starts]
         return fold.along_rows(groups, Layout(1, FOLDED, 1, self.lanes, width))
 
     def group_of_loop(self, extent: Extent, number: int, base: Value) -> Group:
-        """A round of the loop, which begins at `base`: a position that has wrapped around is beyond what is left."""
+        """The group of a round of the loop that begins at `base`.  A wrapped position fails the test against the rest."""
         b, width = self.b, self.elements.neighbours
-        offset = self.elements.moved_by(self.elements.first, number * width * self.lanes)
-        offsets = [self.elements.moved_by(offset, k) for k in range(width)]
+        offset = self.elements.offset_by(self.elements.first, number * width * self.lanes)
+        offsets = [self.elements.offset_by(offset, k) for k in range(width)]
         positions = [b.add(base, each) for each in offsets]
         left = b.sub(extent.value, base)
         inside = [
@@ -567,19 +587,19 @@ class _Lowering:
         return Group(b, None, positions, inside, is_whole=False)
 
     def layout(self, op: Op, node: Node) -> Layout | None:
-        """Layout in which an op finds the elements of a slice; None for a row that a loop goes along."""
+        """Layout of a slice as an op's operand; None for a row whose elements a loop computes."""
         layout = self.elements.layout(node)
-        return self.elements.held_layout(op, node) if layout is None and len(node.extents) > 1 else layout
+        return self.elements.required_layout(op, node) if layout is None and len(node.extents) > 1 else layout
 
     def scan(self, op: Op) -> None:
         node, dtype = self.nodes[op.operands[0]], op.result.type
         is_down = len(node.extents) == 2 and op.attrs["axis"] == 0
-        self.elements.held_layout(op, node)
+        self.elements.required_layout(op, node)
         if is_down:
-            node = self.transposed(node)
+            node = self.transpose_node(node)
         layout = self.by_rows(node)
         if layout.column_lanes < SUBGROUP_SIZE and layout.column_rounds > 1:
-            raise refused(
+            raise slice_error(
                 op,
                 f"takes {SUBGROUP_SIZE} lanes, and the schedule has {self.lanes}",
                 f"write lower_slices{{lanes={SUBGROUP_SIZE}}}, or more lanes",
@@ -587,29 +607,31 @@ class _Lowering:
         fold = Fold(self.b, op.attrs["combine"], dtype.element, self.elements.memory, self.workgroups)
         rows = self.rows(node, layout, fold.neutral())
         values = Scan(fold, self.elements, layout, op.attrs["mode"]).of(rows)
-        held = Held(dtype, node.extents, layout, values)
-        self.nodes[op.result] = self.transposed(held) if is_down else held
+        registers = RegisterNode(dtype, node.extents, layout, values)
+        self.nodes[op.result] = self.transpose_node(registers) if is_down else registers
 
     def by_rows(self, node: Node) -> Layout:
-        """The layout of a slice whose rows are rows of lanes, also where it stands as a column."""
+        """The layout of a slice with rows along rows of lanes, even if the slice is a column now."""
         return Layout.of([extent.number or 0 for extent in node.extents], self.lanes)
 
     def transpose(self, op: Op) -> None:
         if op.result in self.units.transposes:
             return
         node = self.nodes[op.operands[0]]
-        is_row = isinstance(node, Repeated) and len(node.source.extents) == 1 and node.extents[0].number == 1
-        if isinstance(node, Repeated) and is_row and node.extents[1].number is not None:
-            self.nodes[op.result] = Standing(op.result.type, node.extents[::-1], node.source)
+        is_row = (
+            isinstance(node, BroadcastNode) and len(node.source.extents) == 1 and node.extents[0].number == 1
+        )
+        if isinstance(node, BroadcastNode) and is_row and node.extents[1].number is not None:
+            self.nodes[op.result] = ColumnNode(op.result.type, node.extents[::-1], node.source)
             return
-        self.elements.held_layout(op, node)
-        self.nodes[op.result] = self.transposed(node)
+        self.elements.required_layout(op, node)
+        self.nodes[op.result] = self.transpose_node(node)
 
-    def transposed(self, node: Node) -> Held:
+    def transpose_node(self, node: Node) -> RegisterNode:
         extents = [*node.extents][::-1]
         layout = self.elements.layout_of([extent.number or 0 for extent in extents])
         dtype = DataType.slice(node.dtype.extents[::-1], node.dtype.element)
-        return self.elements.exchanged(node, layout, extents, dtype, is_transposed=True)
+        return self.elements.exchange(node, layout, extents, dtype, is_transposed=True)
 
     def dot(self, op: Op) -> None:
         total = self.nodes[op.operands[2]] if len(op.operands) > 2 else None
@@ -620,7 +642,7 @@ class _Lowering:
         a, c = (self.nodes[v] for v in op.operands[:2])
         for value, each in zip(op.operands, (a, c), strict=False):
             if value not in self.units.tiles:
-                self.elements.held_layout(op, each)
+                self.elements.required_layout(op, each)
         self.same_extents(op, a.extents[1:], c.extents[:1])
         self.nodes[op.result] = self.units.product_by_lanes(
             op, total, [a.extents[0], c.extents[1]], self.nodes
@@ -633,14 +655,14 @@ class _Lowering:
         layout = self.layout(op, node)
         source = self.units.source(node)
         if source is not None:
-            with self.written(op.attrs["buffer"]):
+            with self.write_scope(op.attrs["buffer"]):
                 for groups in self.elements.strips(*source):
                     for group, values in groups:
                         self.put(op, indices, group, values)
             return
         if layout is not None:
             columns = self.elements.of_layout(node, layout)
-            with self.written(op.attrs["buffer"]), self.elements.by_owners(layout):
+            with self.write_scope(op.attrs["buffer"]), self.elements.by_owners(layout):
                 for group, values in zip(self.elements.groups(layout), columns, strict=True):
                     self.put(op, indices, group, values)
             return
@@ -648,7 +670,7 @@ class _Lowering:
         self.check_places(node, op, indices)
         step = self.elements.neighbours * self.lanes
         with (
-            self.written(op.attrs["buffer"]),
+            self.write_scope(op.attrs["buffer"]),
             self.b.for_(0, extent.value, step, dtype=DataType.U32) as loop,
             self.elements.scope(),
         ):
@@ -656,12 +678,12 @@ class _Lowering:
             self.put(op, indices, group, self.elements.of(node, group))
 
     def check_places(self, node: Node, op: Op, indices: Sequence[Value]) -> None:
-        """Check a slice that is stored while it is loaded: each element overwrites its own place alone."""
+        """Raise DiagnosticError if a slice is stored, in a loop that loads it, to other places than its own."""
         for each in loads(node):
             if each.buffer != op.attrs["buffer"]:
                 continue
             if not all(_same(a, c) for a, c in zip(each.indices, indices, strict=True)):
-                raise refused(
+                raise slice_error(
                     op,
                     f"@{op.attrs['buffer']} is overwritten at other places than those that the slice is made of",
                     "write to another buffer",
@@ -672,15 +694,15 @@ class _Lowering:
         places = [self.elements.offset(indices, group.position(k, rank)) for k in range(group.width)]
         if op.attrs["edge"] == "clipped":
             group = self.elements.within(group, name, places, rank)
-        group.guarded(lambda k: b.store(values[k], name, places[k]), None)
+        group.guard(lambda k: b.store(values[k], name, places[k]), None)
 
 
-def _counted_axis(dtype: DataType) -> int:
+def _iota_axis(dtype: DataType) -> int:
     return next((axis for axis, extent in enumerate(dtype.extents) if extent != 1), 0)
 
 
 def _count(layout: AnyLayout) -> int:
-    """Values that an invocation holds of a slice."""
+    """Number of register values of a slice in an invocation."""
     return len(layout.places) * layout.width
 
 
@@ -694,8 +716,8 @@ def _same(a: Node | Value, c: Value) -> bool:
     return a is c or (constant_value(a) is not None and constant_value(a) == constant_value(c))
 
 
-def _contested(body: Block) -> set[str]:
-    """The buffers that are accessed more than once, by several ops or in a loop: invocations wait for one another's writes."""
+def _shared_buffers(body: Block) -> set[str]:
+    """Buffers that are accessed more than once, by several ops or in a loop: their writes need barriers."""
     accesses: Counter[str] = Counter()
     pending = [(body, 1)]
     while pending:
@@ -708,7 +730,7 @@ def _contested(body: Block) -> set[str]:
 
 
 def _last_uses(program: Program) -> Mapping[Value, int]:
-    """Number of the last op that needs the elements of each slice, directly or by way of others."""
+    """Number of the last op that uses each slice, directly or through slices computed from it."""
     ops, uses = [*program.walk()], dict[Value, int]()
     for number in range(len(ops), 0, -1):
         op = ops[number - 1]
@@ -720,7 +742,7 @@ def _last_uses(program: Program) -> Mapping[Value, int]:
 
 
 def _sums_of_rows(program: Program) -> set[Value]:
-    """Slices with a value for each row of a block, that reductions give."""
+    """Results of reductions with a value for each row of a block."""
     return {
         op.result
         for op in program.walk()
@@ -732,30 +754,32 @@ def _sums_of_rows(program: Program) -> set[Value]:
 
 
 def _reduced_rows(program: Program) -> Mapping[int, int]:
-    """Columns of the first block of so many rows that is reduced along these."""
-    found: dict[int, int] = {}
+    """Number of rows -> columns of the first block with so many rows that is reduced along rows."""
+    columns_of: dict[int, int] = {}
     for value in _sums_of_rows(program):
         op = value.owner
         assert isinstance(op, Op)
         rows, columns = op.operands[0].type.extents
-        found.setdefault(rows or 0, columns or 0)
-    return found
+        columns_of.setdefault(rows or 0, columns or 0)
+    return columns_of
 
 
 def _of_control(program: Program) -> set[Value]:
-    """The values that conditions and bounds of a program are computed of."""
-    makers: dict[Value, Op] = {}
+    """Values that conditions and loop bounds of a program depend on."""
+    definitions: dict[Value, Op] = {}
     pending: list[Value] = []
     for op in program.walk():
-        makers |= dict.fromkeys([*op.results, *(arg for region in op.regions for arg in region.args)], op)
+        definitions |= dict.fromkeys(
+            [*op.results, *(arg for region in op.regions for arg in region.args)], op
+        )
         if op.name in ("if", "for", "while", "condition"):
             pending += op.operands
-    wanted, seen = set[Value](), set[Op]()
+    values, visited = set[Value](), set[Op]()
     while pending:
         value = pending.pop()
-        wanted.add(value)
-        maker = makers.get(value)
-        if maker is not None and maker not in seen:
-            seen.add(maker)
-            pending += [operand for op in maker.walk() for operand in op.operands]
-    return wanted
+        values.add(value)
+        definition = definitions.get(value)
+        if definition is not None and definition not in visited:
+            visited.add(definition)
+            pending += [operand for op in definition.walk() for operand in op.operands]
+    return values

@@ -1,8 +1,8 @@
-"""Masks that all elements of a block pass: comparisons of places that the first and the last place decide.
+"""Masks that are true for a whole block: comparisons of positions, decided by the first and the last position.
 
     %p = lt %j + iota, %n                     if %j + 63 < %n and %j + 63 >= %j { %s } else { select %p, %s, %other }
 
-Blocks at an edge, or on the diagonal of a triangle, are few among many that are whole.
+Few blocks are at an edge, or on the diagonal of a triangular mask; all others skip the comparisons of elements.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from ..records import dataclass
-from .nodes import Computed, Counted, Node, Repeated, Spread, Standing
+from .nodes import BroadcastNode, ColumnNode, ElementwiseNode, IotaNode, Node, SplatNode
 
 __all__ = ["whole_mask"]
 
 
 @dataclass(frozen=True)
 class _Places:
-    """The least and the largest of the places in a slice, if `exact`, each a condition, hold: no sum wraps around."""
+    """The least and the largest position in a slice, valid under the conditions `exact`: no sum wraps around."""
 
     least: Value
     most: Value
@@ -29,25 +29,25 @@ class _Places:
 
 
 def whole_mask(b: Builder, mask: Node) -> Value | None:
-    """Whether all elements of a mask are true, so far as the ends of its places tell; None where these are not known."""
-    if isinstance(mask, Repeated | Standing):
+    """A condition that implies that all elements of a mask are true; None if the ends of its positions are unknown."""
+    if isinstance(mask, BroadcastNode | ColumnNode):
         return whole_mask(b, mask.source)
-    if not isinstance(mask, Computed):
+    if not isinstance(mask, ElementwiseNode):
         return None
     if mask.op.name == "and":
         parts = [whole_mask(b, each) for each in mask.operands if isinstance(each, Node)]
-        known = [each for each in parts if each is not None]
-        return b.and_(*known) if len(known) == len(mask.operands) == 2 else None
+        conditions = [each for each in parts if each is not None]
+        return b.and_(*conditions) if len(conditions) == len(mask.operands) == 2 else None
     compare = _COMPARISONS.get(mask.op.name)
     if compare is None:
         return None
     left, right = (_places(b, operand) for operand in mask.operands)
     if left is None or right is None:
         return None
-    whole = compare(b, left, right)
+    is_whole = compare(b, left, right)
     for condition in (*left.exact, *right.exact):
-        whole = b.and_(whole, condition)
-    return whole
+        is_whole = b.and_(is_whole, condition)
+    return is_whole
 
 
 _COMPARISONS: dict[str, Callable[[Builder, _Places, _Places], Value]] = {
@@ -59,23 +59,23 @@ _COMPARISONS: dict[str, Callable[[Builder, _Places, _Places], Value]] = {
 
 
 def _places(b: Builder, operand: Node | Value) -> _Places | None:
-    """The ends of a slice of places; None for one of other values."""
+    """The ends of a slice of positions; None for a slice of other values."""
     if isinstance(operand, Value):
         return _Places(operand, operand) if _is_place(operand.type) else None
-    if isinstance(operand, Repeated | Standing):
+    if isinstance(operand, BroadcastNode | ColumnNode):
         return _places(b, operand.source)
     if not _is_place(operand.dtype.element):
         return None
-    if isinstance(operand, Spread):
+    if isinstance(operand, SplatNode):
         return _Places(operand.value, operand.value)
-    if isinstance(operand, Counted):
+    if isinstance(operand, IotaNode):
         number = operand.extents[operand.axis].number
         return (
             None
             if number is None
             else _sum(b, _Places(operand.start, operand.start), _counts(b, operand, number))
         )
-    if isinstance(operand, Computed) and operand.op.name == "add":
+    if isinstance(operand, ElementwiseNode) and operand.op.name == "add":
         left, right = (_places(b, each) for each in operand.operands)
         return _sum(b, left, right) if left is not None and right is not None else None
     return None
@@ -86,7 +86,7 @@ def _counts(b: Builder, node: Node, number: int) -> _Places:
 
 
 def _sum(b: Builder, left: _Places, right: _Places) -> _Places:
-    """Ends of the sums, which do not wrap around if the largest one does not."""
+    """Ends of the sums: none wraps around if the largest one does not."""
     most = b.add(left.most, right.most)
     return _Places(b.add(left.least, right.least), most, [*left.exact, *right.exact, b.ge(most, left.most)])
 

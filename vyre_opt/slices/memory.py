@@ -1,4 +1,4 @@
-"""Workgroup memory through which invocations hand one another elements of slices."""
+"""Workgroup memory through which invocations exchange elements of slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tile:
 
 
 class Memory:
-    """One buffer for each use and type, as long as its longest use."""
+    """One buffer for each use and type, with the length of its longest use."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
@@ -42,20 +42,20 @@ class Memory:
 
     def tile(self, use: str, dtype: DataType, shape: tuple[int, ...]) -> str:
         """A buffer of several dimensions: one for each use, type and shape."""
-        key = f"{use}.{'x'.join(map(str, shape))}", dtype  # no part of the name
+        key = f"{use}.{'x'.join(map(str, shape))}", dtype  # the name of the buffer has no shape
         if key not in self.names:
             name = self.names[key] = fresh_name(f"{use}.{dtype}", self.b.program.buffers)
             self.b.buffer(name, dtype, shape, AccessMode.WORKGROUP.value)
         return self.names[key]
 
     def fresh(self, use: str, dtype: DataType, count: int) -> str:
-        """Memory of a cluster, for one use: nobody has to wait until others have read what was there."""
+        """Memory of a cluster for a single use, which needs no barrier against readers of earlier contents."""
         name = fresh_name(f"{use}.{dtype}", self.b.program.buffers)
         self.b.buffer(name, dtype, count, AccessMode.CLUSTER.value)
         return name
 
     def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
-        """Value that the first invocation computes, known to be the same in all of them."""
+        """Value that the first invocation computes and all get, so that it is uniform for the verifier."""
         b, place = self.b, self.of("handed", dtype, 1)
         b.barrier()
         with b.if_(b.eq(b.local_id("x"), 0)):

@@ -1,4 +1,4 @@
-"""Slices that are not computed yet: what an element of them is made of."""
+"""Slices that are not computed yet, as expressions of their elements."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..records import dataclass
 from .layout import AnyLayout
 
 __all__ = [
-    "Computed",
-    "Counted",
+    "ElementwiseNode",
+    "IotaNode",
     "Extent",
-    "Held",
-    "Loaded",
+    "RegisterNode",
+    "LoadNode",
     "Node",
-    "Repeated",
-    "Spread",
-    "Standing",
+    "BroadcastNode",
+    "SplatNode",
+    "ColumnNode",
     "loads",
     "made_of",
 ]
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """`value`: as a u32 of the program; `number`: where it is fixed.  Extents of one `key` are equal."""
+    """`value`: the extent as a u32 value; `number`: the extent if it is a constant.  Extents with equal `key` are equal."""
 
     value: Value
     number: int | None
@@ -40,9 +40,10 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded(Node):
-    """Elements of a buffer, from `indices` on, or at those that slices among them name.  `fill`: what is beyond its edge; None where
-    nothing may be.  `version`: of the buffer, see `SliceLowering.versions`."""
+class LoadNode(Node):
+    """Elements of a buffer from `indices` on, or a gather if slices are among `indices`.
+
+    `fill`: value beyond the edge of the buffer; None if the slice must be inside.  `version`: see `Elements.versions`."""
 
     op: Op
     indices: Sequence[Node | Value]
@@ -60,36 +61,36 @@ class Loaded(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Computed(Node):
-    """An op of each element; operands that are values are the same for all."""
+class ElementwiseNode(Node):
+    """An elementwise op; scalar operands are the same for all elements."""
 
     op: Op
     operands: Sequence[Node | Value]
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Node):
-    """The same value everywhere."""
+class SplatNode(Node):
+    """One value for all elements."""
 
     value: Value
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated(Node):
-    """A slice repeated along its extents of 1, and along extents that it does not have."""
+class BroadcastNode(Node):
+    """A slice broadcast along its extents of 1, and along new leading extents."""
 
     source: Node
 
 
 @dataclass(frozen=True, eq=False)
-class Standing(Node):
+class ColumnNode(Node):
     """A slice of one extent as the only column of a block."""
 
     source: Node
 
 
 @dataclass(frozen=True, eq=False)
-class Counted(Node):
+class IotaNode(Node):
     """`start`, start + 1, ... along an axis."""
 
     start: Value
@@ -97,20 +98,20 @@ class Counted(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Held(Node):
+class RegisterNode(Node):
     """Elements in registers, or the matrices of a subgroup, by the places of a layout."""
 
     layout: AnyLayout
     values: Mapping[tuple[int, int], Sequence[Value]]
 
 
-def loads(node: Node) -> Iterator[Loaded]:
-    """Loads that a slice depends on."""
-    return (each for each in made_of(node) if isinstance(each, Loaded))
+def loads(node: Node) -> Iterator[LoadNode]:
+    """Loads among the nodes that a slice is computed from."""
+    return (each for each in made_of(node) if isinstance(each, LoadNode))
 
 
 def made_of(node: Node) -> Iterator[Node]:
-    """A slice, and those that it is computed of."""
+    """A node and all nodes that it is computed from."""
     pending, seen = [node], set[Node]()
     while pending:
         each = pending.pop()
@@ -118,9 +119,9 @@ def made_of(node: Node) -> Iterator[Node]:
             continue
         seen.add(each)
         yield each
-        if isinstance(each, Loaded):
+        if isinstance(each, LoadNode):
             pending += [v for v in each.indices if isinstance(v, Node)]
-        elif isinstance(each, Computed):
+        elif isinstance(each, ElementwiseNode):
             pending += [v for v in each.operands if isinstance(v, Node)]
-        elif isinstance(each, Repeated | Standing):
+        elif isinstance(each, BroadcastNode | ColumnNode):
             pending.append(each.source)

@@ -25,7 +25,7 @@ Row = Sequence[Sequence[Value]]
 
 
 class Scan:
-    """`mode`: inclusive, or exclusive."""
+    """Scan along the rows of a layout.  `mode`: inclusive or exclusive."""
 
     def __init__(self, fold: Fold, elements: Elements, layout: Layout, mode: str) -> None:
         self.fold, self.elements, self.layout, self.b = fold, elements, layout, elements.b
@@ -35,7 +35,7 @@ class Scan:
         self.in_subgroup = self.b.and_(self.lane, min(layout.column_lanes, SUBGROUP_SIZE) - 1)
 
     def of(self, rows: Sequence[Row]) -> Mapping[tuple[int, int], Sequence[Value]]:
-        """`rows`: the groups of each row that an invocation has, with neutral elements where there is none."""
+        """`rows`: an invocation's groups of each row, with neutral elements where there is none."""
         values: dict[tuple[int, int], Sequence[Value]] = {}
         for i, row in enumerate(rows):
             groups = [self.one_by_one(group) for group in row]
@@ -50,32 +50,32 @@ class Scan:
         return up_to
 
     def from_left(self, groups: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
-        """Combine the total left of each group with its elements."""
+        """Combine the total of all elements left of each group with the group's elements."""
         before, totals = [], []
         for group in groups:
             total = self.over_lanes(group[-1], self.in_subgroup)
             before.append(self.of_lane_before(total, self.in_subgroup))
             totals.append(total)
         outer = self.before_chunks(totals)
-        combined: list[Sequence[Value]] = []
+        results: list[Sequence[Value]] = []
         for group, inner, chunk in zip(groups, before, outer, strict=True):
             elements = [inner, *(self.fold.both(inner, value) for value in group)]
             for outside in chunk:
                 elements = [self.fold.both(outside, value) for value in elements]
-            combined.append(elements[:-1] if self.is_exclusive else elements[1:])
-        return combined
+            results.append(elements[:-1] if self.is_exclusive else elements[1:])
+        return results
 
     def over_lanes(self, value: Value, lane: Value) -> Value:
-        """The lanes of a row in a subgroup up to this one."""
-        b, distance, most = self.b, 1, SUBGROUP_SIZE
-        while distance < most:
-            other = b.subgroup_shuffle(value, distance, "up")
-            value = b.select(b.ge(lane, distance), self.fold.both(other, value), value)
+        """Combine the values of the lanes of a row in a subgroup, up to this lane."""
+        b, distance, limit = self.b, 1, SUBGROUP_SIZE
+        while distance < limit:
+            lower = b.subgroup_shuffle(value, distance, "up")
+            value = b.select(b.ge(lane, distance), self.fold.both(lower, value), value)
             distance *= 2
         return value
 
     def of_lane_before(self, value: Value, lane: Value) -> Value:
-        """The neutral element for the first lane."""
+        """The value of the previous lane; the neutral element for the first lane."""
         b = self.b
         return b.select(b.eq(lane, 0), self.fold.neutral(), b.subgroup_shuffle(value, 1, "up"))
 
@@ -96,7 +96,7 @@ class Scan:
         b.barrier()
         of_block = FOLDED // CHUNK
         lane, before = b.lane_id(), list[list[Value]]()
-        carried: Value | None = None
+        total_before: Value | None = None
         for start in range(0, count, of_block):
             number = b.min(b.add(lane, start), count - 1)
             value = b.load(place, b.add(first, number))
@@ -105,9 +105,9 @@ class Scan:
             up_to = self.over_lanes(value, lane)
             previous = self.of_lane_before(up_to, lane)
             for j in range(start // in_round, min(len(totals), (start + of_block) // in_round)):
-                own = b.add(chunk, j * in_round - start)
-                mine = b.subgroup_shuffle(previous, own, "idx")
-                before.append([mine] if carried is None else [mine, carried])
+                number_in_block = b.add(chunk, j * in_round - start)
+                before_chunk = b.subgroup_shuffle(previous, number_in_block, "idx")
+                before.append([before_chunk] if total_before is None else [before_chunk, total_before])
             total = b.subgroup_shuffle(up_to, of_block - 1, "idx")
-            carried = total if carried is None else fold.both(carried, total)
+            total_before = total if total_before is None else fold.both(total_before, total)
         return before

@@ -1,11 +1,11 @@
-"""Elements combined over a workgroup, in the order that language.md fixes: the same for every layout.
+"""Reductions over a workgroup, in the order that language.md fixes: the same for every layout.
 
-positions that are a multiple of 4096 apart      in increasing order, by the lane that has them
-the 4096 that are left:   bits 0 and 1           of a group of neighbours, by its lane
+positions that are a multiple of 4096 apart      in increasing order, by their lane
+the remaining 4096:       bits 0 and 1           of a group of neighbours, by its lane
                           from bit 11 down       rounds of the workgroup, by the lane; then subgroups, through
                                                  workgroup memory; then the lanes of a subgroup, by shuffles
 
-Down the rows of a block it is the same, but that neighbours are in other lanes.
+Down the columns of a block the order is the same, but neighbours are in different lanes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .memory import Memory
 __all__ = ["Fold"]
 
 IN_SUBGROUP = SUBGROUP_SIZE.bit_length() - 1
-"""Bits of a lane's number that say which of its subgroup it is."""
+"""Bits of a lane's number within its subgroup."""
 AT_ONCE = 4
-"""Values of a lane that go through workgroup memory together, at most."""
+"""The most values of a lane that go through workgroup memory together."""
 
 Row = Sequence[Value]
 
@@ -44,13 +44,13 @@ class Fold:
         self.b, self.combine, self.dtype, self.memory = b, combine, dtype, memory
         self.workgroups = workgroups
         self.is_ordered = dtype.is_float and combine in ("add", "mul")
-        """Whether the order changes results: else each lane combines what it has first."""
+        """Whether the order changes results; if not, each lane combines its own values first."""
 
     def both(self, a: Value, c: Value) -> Value:
         return self.b.op(f"{self.combine}_" if self.combine in ("and", "or") else self.combine, a, c)
 
-    def each(self, some: Row, others: Row) -> list[Value]:
-        return [self.both(a, c) for a, c in zip(some, others, strict=True)]
+    def each(self, left: Row, right: Row) -> list[Value]:
+        return [self.both(a, c) for a, c in zip(left, right, strict=True)]
 
     def neutral(self) -> Value:
         encoded = arith.neutral(self.combine, self.dtype)
@@ -62,7 +62,7 @@ class Fold:
     def along_rows(self, groups: Sequence[Row], layout: Layout) -> Value:
         """Combine all of a lane's groups of one row; each lane of the row gets the result."""
         lanes = 1 if layout.columns == 1 else layout.column_lanes
-        totals = [[self.of_group(group)] for group in self.folded(groups, lanes * layout.width)]
+        totals = [[self.of_group(group)] for group in self.fold_rounds(groups, lanes * layout.width)]
         return self.across(totals, 0, lanes, layout, _bits(GROUP // layout.width))[0]
 
     def of_group(self, group: Row) -> Value:
@@ -76,25 +76,26 @@ class Fold:
     def down_columns(self, rows: Sequence[Row], layout: Layout) -> list[Value]:
         """Combine a lane's elements of its rows into sums of columns, in each lane of them."""
         lanes = 1 if layout.rows == 1 else layout.row_lanes
-        return self.across(self.folded(rows, lanes), _bits(layout.column_lanes), lanes, layout)
+        return self.across(self.fold_rounds(rows, lanes), _bits(layout.column_lanes), lanes, layout)
 
-    # --- what both are made of ----------------------------------------------------------------------
+    # --- steps of both ------------------------------------------------------------------------------
 
     def across(
         self, rounds: Sequence[Row], first: int, count: int, layout: Layout, low: int = _bits(GROUP)
     ) -> list[Value]:
-        """Combine rounds of elements whose neighbours are in other lanes, told apart by bits from `first` on in the
-        place of a lane; `low`: of these, that come first."""
+        """Combine rounds of elements whose neighbours are in other lanes.
+
+        The lanes differ in `count` places, numbered by bits from `first` on.  `low`: bits to combine before the rounds."""
         lanes, sums = _bits(count), [list(each) for each in rounds]
-        parted: list[int] = []
+        exchanged_bits: list[int] = []
         low = low if self.is_ordered or layout.bands == 1 else 0
         for bit in range(low):
             if bit >= lanes:
                 if len(sums) > 1:
                     sums = [self.each(sums[k], sums[k + 1]) for k in range(0, len(sums), 2)]
             elif lanes > 1 and len(sums) > 1 and first + bit < IN_SUBGROUP:
-                sums = self.parted(sums, layout.lane_bit(first + bit))
-                parted.append(first + bit)
+                sums = self.exchange_halves(sums, layout.lane_bit(first + bit))
+                exchanged_bits.append(first + bit)
             else:
                 flat, width = [value for row in sums for value in row], len(sums[0])
                 flat = self.over_lanes(flat, [first + bit], layout)
@@ -102,26 +103,26 @@ class Fold:
         while len(sums) > 1:
             half = len(sums) // 2
             sums = [self.each(a, c) for a, c in zip(sums[:half], sums[half:], strict=True)]
-        combined = self.over_lanes(sums[0], parted[::-1], layout)
-        return self.over_lanes(combined, range(first + low, first + lanes)[::-1], layout)
+        results = self.over_lanes(sums[0], exchanged_bits[::-1], layout)
+        return self.over_lanes(results, range(first + low, first + lanes)[::-1], layout)
 
-    def parted(self, rounds: Sequence[Row], bit: int) -> list[list[Value]]:
-        """Half as many rounds, combined over the lanes that differ in a bit: those without it have the even rounds, the others
-        the odd ones.  So each lane sends half of what it has."""
+    def exchange_halves(self, rounds: Sequence[Row], bit: int) -> list[list[Value]]:
+        """Half as many rounds, combined over lanes that differ in a bit: lanes without it get the even rounds, the others
+        the odd ones.  So each lane sends half of its values."""
         b = self.b
         is_odd = b.ne(b.and_(b.local_id("x"), 1 << bit), 0)
-        combined: list[list[Value]] = []
+        results: list[list[Value]] = []
         for even, odd in zip(rounds[::2], rounds[1::2], strict=True):
-            kept = [b.select(is_odd, c, a) for a, c in zip(even, odd, strict=True)]
-            sent = [b.select(is_odd, a, c) for a, c in zip(even, odd, strict=True)]
-            combined.append(self.each(kept, [b.subgroup_shuffle(v, 1 << bit, "xor") for v in sent]))
-        return combined
+            keep = [b.select(is_odd, c, a) for a, c in zip(even, odd, strict=True)]
+            send = [b.select(is_odd, a, c) for a, c in zip(even, odd, strict=True)]
+            results.append(self.each(keep, [b.subgroup_shuffle(v, 1 << bit, "xor") for v in send]))
+        return results
 
-    def folded(self, rounds: Sequence[Row], step: int) -> list[list[Value]]:
-        """Rounds of so many positions each: those a multiple of FOLDED apart combined, and as many as a power of two."""
-        most, sums = FOLDED // step, [list(each) for each in rounds[: FOLDED // step]]
-        for number, values in enumerate(rounds[most:]):
-            sums[number % most] = self.each(sums[number % most], values)
+    def fold_rounds(self, rounds: Sequence[Row], step: int) -> list[list[Value]]:
+        """Combine rounds of `step` positions that are a multiple of FOLDED apart; pad their number to a power of two."""
+        period, sums = FOLDED // step, [list(each) for each in rounds[: FOLDED // step]]
+        for number, values in enumerate(rounds[period:]):
+            sums[number % period] = self.each(sums[number % period], values)
         count = 1
         while count < len(sums):
             count *= 2
@@ -135,29 +136,29 @@ class Fold:
         return values[0]
 
     def over_lanes(self, values: Row, bits: Sequence[int], layout: Layout) -> list[Value]:
-        """Each value combined with those of the lanes whose places differ in these bits, from the first bit to the last."""
-        shared = _bits(self.workgroups)  # of a lane's number, that say which workgroup it is in
-        far = [bit - shared for bit in bits if bit >= IN_SUBGROUP + shared]
-        combined = list(values)
+        """Combine each value over the lanes whose places differ in these bits, from the first bit to the last."""
+        workgroup_bits = _bits(self.workgroups)  # of a lane's number, that say which workgroup it is in
+        far = [bit - workgroup_bits for bit in bits if bit >= IN_SUBGROUP + workgroup_bits]
+        results = list(values)
         if far:
-            combined = []
+            results = []
             for at in range(0, len(values), AT_ONCE):
-                combined += self.through_memory(values[at : at + AT_ONCE], far)
-        if shared and IN_SUBGROUP in bits:
-            combined = self.over_workgroups(combined)
+                results += self.through_memory(values[at : at + AT_ONCE], far)
+        if workgroup_bits and IN_SUBGROUP in bits:
+            results = self.over_workgroups(results)
         near = [bit for bit in bits if bit < IN_SUBGROUP]
         if len(near) == IN_SUBGROUP:
-            return [self.b.subgroup_reduce(value, self.combine) for value in combined]
+            return [self.b.subgroup_reduce(value, self.combine) for value in results]
         for bit in near:
             distance = 1 << layout.lane_bit(bit)
-            combined = [self.both(v, self.b.subgroup_shuffle(v, distance, "xor")) for v in combined]
-        return combined
+            results = [self.both(v, self.b.subgroup_shuffle(v, distance, "xor")) for v in results]
+        return results
 
     def through_memory(self, values: Row, bits: Sequence[int]) -> list[Value]:
         b, lanes = self.b, self.b.program.lanes
         place = self.memory.of("exchange", self.dtype, len(values) * lanes)
         lane = b.local_id("x")
-        b.barrier()  # others may still read what was there
+        b.barrier()  # other lanes may still read the buffer's earlier contents
         for number, value in enumerate(values):
             b.store(value, place, b.add(lane, number * lanes) if number else lane)
         b.barrier()
@@ -172,15 +173,14 @@ class Fold:
         return sums
 
     def over_workgroups(self, values: Row) -> list[Value]:
-        """Each value combined with those of the lanes of the same place in the other workgroups that share a row; its own
-        subgroups have the same."""
+        """Combine each value over the workgroups that share a row, lane by lane; all subgroups have the same values by now."""
         b, count = self.b, self.workgroups * SUBGROUP_SIZE
         place = self.memory.fresh("shared", self.dtype, len(values) * count)
         lane, rank = b.lane_id(), b.rem(b.workgroup_id("x"), self.workgroups)
-        own = b.add(b.mul(rank, SUBGROUP_SIZE), lane)
+        own_place = b.add(b.mul(rank, SUBGROUP_SIZE), lane)
         with b.if_(b.lt(b.local_id("x"), SUBGROUP_SIZE)):
             for number, value in enumerate(values):
-                b.store(value, place, b.add(own, number * count) if number else own)
+                b.store(value, place, b.add(own_place, number * count) if number else own_place)
         b.barrier("cluster")
         parts = [
             [
