@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "a condition along one dimension is one along another",
         "vyre_opt/analysis/footprint.py",
-        'key = ("index", dimension, relation, dtype.name, offset, fixed)',
-        'key = ("index", relation, dtype.name, offset, fixed)',
+        'key = ("index", dimension, relation, dtype.name, offset, bound)',
+        'key = ("index", relation, dtype.name, offset, bound)',
         f"{DIMENSIONS}::test_a_condition_is_one_along_its_dimension",
     ),
     Mutant(
@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "ids that one dimension determines are taken for all ids",
         "vyre_opt/analysis/dependence.py",
-        "if len(fixed) == before:\n                return False",
-        "if len(fixed) == before:\n                return True",
+        "if len(fixed_ids) == before:\n                return False",
+        "if len(fixed_ids) == before:\n                return True",
         f"{DIMENSIONS}::test_columns_alone_do_not_tell_rows_apart",
     ),
     Mutant(
@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "over a loop, only the rounds that surely run are read",
         "vyre_opt/analysis/coverage.py",
-        "whole = whole.spread(coefficient, counter.max_trips)",
-        "whole = whole.spread(coefficient, counter.min_trips)",
+        "elements.spread(coefficient, counter.max_trips)",
+        "elements.spread(coefficient, counter.min_trips)",
         f"{PLANTED_MISTAKES}::test_all_rounds_that_may_run_are_read",
     ),
     Mutant(
@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "an index below the length is below it by two",
         "vyre_opt/analysis/bounds.py",
-        '"lt": [b - a - one]',
-        '"lt": [b - a - one - one]',
+        '"lt": [b - a - unit]',
+        '"lt": [b - a - unit - unit]',
         f"{BOUNDS}::test_not_proven",
     ),
     Mutant(
@@ -262,8 +262,8 @@ MUTANTS = (
     Mutant(
         "a guard's predicate is without its type",
         "vyre_opt/analysis/footprint.py",
-        'key = ("index", dimension, relation, dtype.name, offset, fixed)',
-        'key = ("index", dimension, relation, offset, fixed)',
+        'key = ("index", dimension, relation, dtype.name, offset, bound)',
+        'key = ("index", dimension, relation, offset, bound)',
         f"{PLANTED_MISTAKES}::test_a_condition_on_the_element_is_one_of_its_type",
     ),
     Mutant(
@@ -374,15 +374,15 @@ MUTANTS = (
     Mutant(
         "accesses at different bases share a tile",
         "vyre_opt/analysis/locality.py",
-        "if based[0] != base:",
+        "if tile[0] != base:",
         "if False:",
         f"{FUSION_SOUNDNESS}::test_equal_forms_of_different_types_are_different_values",
     ),
     Mutant(
         "a barrier before the last access of a round parts the rounds",
         "vyre_opt/analysis/locality.py",
-        "touched, after = True, False",
-        "touched = True",
+        "is_accessed, after = True, False",
+        "is_accessed = True",
         f"{FUSION_SOUNDNESS}::test_a_tile_that_moves_needs_a_barrier_between_iterations",
     ),
     Mutant(
@@ -395,8 +395,8 @@ MUTANTS = (
     Mutant(
         "stores overlap only if they do so by two elements",
         "vyre_opt/analysis/locality.py",
-        "range(stride, stored.high - stored.low + 1, stride)",
-        "range(stride, stored.high - stored.low, stride)",
+        "range(stride, elements.high - elements.low + 1, stride)",
+        "range(stride, elements.high - elements.low, stride)",
         f"{DECODE_SCAN_FUSE}::test_one_element_that_two_workgroups_store_is_a_race",
     ),
     Mutant(

@@ -31,7 +31,7 @@ class SymbolKind(Enum):
     GROUP = "group"  # any value that is uniform over a workgroup
     LOCAL = "local"  # local id along an axis, or a digit of it
     LOOP = "loop"  # iteration number of a `for`: 0, 1, ..., trip count - 1
-    VALUE = "value"  # varies from lane to lane; only its range is known, or what it is in each lane
+    VALUE = "value"  # varies between lanes; only its range, or its value in each lane, is known
 
 
 class Digit(NamedTuple):
@@ -132,18 +132,18 @@ class AffineExpr:
     def local_id_coefficients(self) -> tuple[dict[str, int], dict[Symbol, int]]:
         """Coefficients of whole local ids by axis, put together from their digits, and the other terms."""
         ids: dict[str, int] = {}
-        rest = dict(self.terms)
-        digits = {s: s.digit for s in rest if s.digit is not None}
+        terms = dict(self.terms)
+        digits = {s: s.digit for s in terms if s.digit is not None}
         for axis in sorted({digit.axis for digit in digits.values()}):
             of_axis = {s: digit for s, digit in digits.items() if digit.axis == axis}
             # digits make up `factor * id` if all are there and each has the coefficient factor * stride
-            factors = {divmod(rest[s], digit.stride) for s, digit in of_axis.items()}
+            factors = {divmod(terms[s], digit.stride) for s, digit in of_axis.items()}
             complete = math.prod(d.radix for d in of_axis.values()) == next(iter(of_axis.values())).size
-            (factor, remainder), *others = factors
-            if complete and not remainder and not others:
+            (factor, remainder), *more_factors = factors
+            if complete and not remainder and not more_factors:
                 ids[axis] = factor
-                rest = {s: c for s, c in rest.items() if s not in of_axis}
-        return ids, rest
+                terms = {s: c for s, c in terms.items() if s not in of_axis}
+        return ids, terms
 
     @property
     def key(self) -> frozenset[tuple[Symbol, int]]:

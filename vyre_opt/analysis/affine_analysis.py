@@ -75,7 +75,7 @@ class AffineAnalysis:
         self.loops: list[Op] = []
 
     def expr(self, value: Value) -> AffineExpr | Unknown:
-        """The expression of a visited value, modulo 2^bits of its type, or why there is none."""
+        """The expression of a visited value, modulo 2^bits of its type; Unknown, with the reason, if it has none."""
         expr = self.exprs.get(value)
         return expr if expr is not None else Unknown("its value is not known")
 

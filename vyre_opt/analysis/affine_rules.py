@@ -126,9 +126,9 @@ def _digit_by_lane(lanes: int, inner: int, size: int, stride: int, radix: int) -
 
 def length(program: Program, buffer: str, bits: int, dimension: int | None = None) -> AffineExpr:
     """The result of `len` in a type of `bits`: the count modulo 2^bits."""
-    declared, mask = program.buffers[buffer], (1 << bits) - 1
-    count = declared.extent(dimension)
-    if declared.dimensions > 1 and count is None:
+    buffer_of_len, mask = program.buffers[buffer], (1 << bits) - 1
+    count = buffer_of_len.extent(dimension)
+    if buffer_of_len.dimensions > 1 and count is None:
         limits, identity = (0, MAX_EXTENT), ("len", buffer, dimension)
         symbol = Symbol(SymbolKind.GROUP, f"len({buffer}, {dimension})", limits, identity=identity)
         return AffineExpr.of(symbol)

@@ -74,9 +74,9 @@ class Alignment:
         if op.name in ("for", "while"):
             args = op.regions[0].args  # a `for` has its counter first
             return self.of(args[number + (op.name == "for")], depth - 1)
-        return min((self._yielded(block, number, depth) for block in op.regions), default=0)
+        return min((self._yielded_alignment(block, number, depth) for block in op.regions), default=0)
 
-    def _yielded(self, block: Block, number: int, depth: int) -> int:
+    def _yielded_alignment(self, block: Block, number: int, depth: int) -> int:
         end = block.terminator
         return self.of(end.operands[number], depth - 1) if end is not None else 0
 
@@ -91,11 +91,11 @@ class Alignment:
         # the body must keep the assumption: else `x = 8; loop { x = x + 1 }` would count as a multiple of 8.
         # Each round lowers it, so there are at most MOST
         while assumed:
-            saved = dict(self.known)  # what is derived from the assumption is not known yet
+            outer = dict(self.known)  # results that depend on the assumption are dropped again below
             for block in op.regions:
                 self.known[block.args[number + (op.name == "for")]] = assumed
-            after = self._yielded(op.regions[-1], number, depth)
-            self.known = saved
+            after = self._yielded_alignment(op.regions[-1], number, depth)
+            self.known = outer
             if after >= assumed:
                 break
             assumed = after

@@ -93,7 +93,7 @@ class BoundsProofs:
         self.under_facts: dict[tuple[Value, int], tuple[AffineExpr, Sum]] = {}
         """Results of `_expr_with_facts` that hold under the current facts."""
         self.contradiction: Fact | None = None
-        """A current fact that never holds, so that what is proven is never reached."""
+        """A current fact that never holds: then the current block never runs, and all accesses in it are proven."""
         self._block(program.body)
 
     # --- the walk: facts of the branches and loops around -------------------------------
@@ -174,10 +174,10 @@ class BoundsProofs:
     def _expr_with_facts(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
         """The expression of a value under the current facts and what follows for atoms, and which of these say so:
         `%i - 1` does not wrap where %i > 0, and `min(%i, 9) * 8` nowhere."""
-        known = self.under_facts.get((value, depth))
-        if known is None:
-            known = self.under_facts[value, depth] = self._derived(value, depth)
-        return known
+        cached = self.under_facts.get((value, depth))
+        if cached is None:
+            cached = self.under_facts[value, depth] = self._derived(value, depth)
+        return cached
 
     def _derived(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
         expr = self.forms.expr(value)
@@ -185,11 +185,11 @@ class BoundsProofs:
         # Facts help only where the op might wrap, so that its expression is a mere atom
         if not depth or not isinstance(op, Op) or expr != self.forms.atom(value) or op.name not in _LINEAR:
             return expr, ()
-        used: list[tuple[int, Fact]] = []
+        used_facts: list[tuple[int, Fact]] = []
 
         def with_facts(operand: Value) -> AffineExpr:
             exact, sum_of_facts = self._expr_with_facts(operand, depth - 1)
-            used.extend(sum_of_facts)
+            used_facts.extend(sum_of_facts)
             return exact
 
         derived = result_form(op, replace(self.forms.operands, form=with_facts, exact=with_facts))
@@ -203,8 +203,8 @@ class BoundsProofs:
                 proof = self._sum_for(margin, [*facts, *self._implied_facts([margin])])
             if proof is None:
                 return expr, ()
-            used += proof
-        return derived, used
+            used_facts += proof
+        return derived, used_facts
 
     def _operands(self, op: Op) -> list[AffineExpr]:
         """Expressions of the integer operands, the amount of a `shr` modulo the width if it is known."""
@@ -329,27 +329,27 @@ class BoundsProofs:
 
     def _properties(self, symbol: Symbol) -> list[Fact]:
         """Facts about an atom that follow from the op whose result it is."""
-        known = self.properties.get(symbol)
-        if known is None:
+        cached = self.properties.get(symbol)
+        if cached is None:
             op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
-            known = []
+            cached = []
             if isinstance(op, Op) and op.name in _PROPERTIES:
                 exprs = _PROPERTIES[op.name](AffineExpr.of(symbol), *self._operands(op))
-                known = [Fact(expr, op) for expr in exprs]
-            self.properties[symbol] = known
-        return known
+                cached = [Fact(expr, op) for expr in exprs]
+            self.properties[symbol] = cached
+        return cached
 
 
 def _nonnegative(relation: str, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     """Expression that is never negative where the relation holds."""
-    one = AffineExpr(1)
+    unit = AffineExpr(1)
     return {
-        "lt": [b - a - one], "le": [b - a], "gt": [a - b - one], "ge": [a - b], "eq": [b - a, a - b], "ne": [],
+        "lt": [b - a - unit], "le": [b - a], "gt": [a - b - unit], "ge": [a - b], "eq": [b - a, a - b], "ne": [],
     }[relation]  # fmt: skip
 
 
 def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:
-    """Facts by which `goal` is never negative, beside its range: those that are subtracted.  None if there are none.
+    """Facts to subtract from `goal` so that its range is never negative.  None if there is no such proof.
 
     Only multiples that cancel a term of `goal` are tried, so each step makes it simpler.
     """
@@ -362,13 +362,13 @@ def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:
             term = goal.terms.get(symbol, 0)
             if term * coefficient > 0 and term % coefficient == 0:
                 times = term // coefficient
-                rest = _prove(goal.plus(fact.expr, -times), facts, depth - 1)
-                if rest is not None:
-                    return ((times, fact), *rest)
+                proof = _prove(goal.plus(fact.expr, -times), facts, depth - 1)
+                if proof is not None:
+                    return ((times, fact), *proof)
     return None
 
 
-# --- what is true of results; x/0 = x, x%0 = 0
+# --- facts about results; x/0 = x, x%0 = 0
 
 
 def _remainder(r: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
@@ -391,7 +391,7 @@ def _saturated_difference(d: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[A
     return [a - d, d - a + b]
 
 
-def _shifted(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
+def _shift_goals(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     return _quotient(q, a, AffineExpr(1 << b.const)) if b.is_const else []
 
 
@@ -402,5 +402,5 @@ _PROPERTIES: dict[str, Callable[..., list[AffineExpr]]] = {
     "sub_sat": _saturated_difference,
     "rem": _remainder,
     "div": _quotient,
-    "shr": _shifted,
+    "shr": _shift_goals,
 }

@@ -9,7 +9,7 @@ __all__ = ["BufferLayout"]
 
 
 class BufferLayout:
-    """An analysis: bytes of a program's buffers by the memory that they are in, with what its reductions take; an open size counts
+    """An analysis: bytes of a program's buffers by memory, including scratch memory of its reductions; an open size counts
     as none.
 
     `storage`: bound by launches.  `workgroup`: once for each workgroup.  `on_chip`: that and the memory of clusters.

@@ -27,8 +27,8 @@ MAX_DEPTH = 32
 
 def clamped_expr(affine: AffineAnalysis, value: Value, depth: int = MAX_DEPTH) -> AffineExpr | None:
     """An expression congruent to `value` modulo 2^bits, with symbols for distances; None if there is none."""
-    known = affine.exprs.get(value)
-    expr = known if isinstance(known, AffineExpr) else None
+    form = affine.exprs.get(value)
+    expr = form if isinstance(form, AffineExpr) else None
     # an expression over an unknown value is not good enough: its range may be the whole type's, where the
     # distance from what was clamped is small
     if expr is not None and not expr.has_unknown:

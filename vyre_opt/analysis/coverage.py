@@ -124,23 +124,23 @@ class _WrittenElements:
     def add(self, key: Key, condition: _Condition, elements: Elements) -> None:
         by_condition = self.entries.setdefault(key, {})
         old = by_condition.get(condition)
-        merged = elements if old is None else old.union(elements)
-        if merged is not None:  # else the union spans too far: keep the old one, which is still true
-            by_condition[condition] = merged
+        union = elements if old is None else old.union(elements)
+        if union is not None:  # otherwise it spans too far, and the old entry stays true
+            by_condition[condition] = union
             self.journal.append((key, condition, old))
 
     def undo(self, mark: int) -> dict[tuple[Key, _Condition], Elements]:
         """Undo all additions since journal position `mark`, and return them merged."""
-        added: dict[tuple[Key, _Condition], Elements] = {}
+        entries: dict[tuple[Key, _Condition], Elements] = {}
         for key, condition, old in reversed(self.journal[mark:]):
             by_condition = self.entries[key]
-            added.setdefault((key, condition), by_condition[condition])
+            entries.setdefault((key, condition), by_condition[condition])
             if old is None:
                 del by_condition[condition]
             else:
                 by_condition[condition] = old
         del self.journal[mark:]
-        return added
+        return entries
 
 
 class _Pending(NamedTuple):
@@ -287,13 +287,13 @@ class CoverageWalk:
             self.writers.setdefault((_without_counters(access), condition), []).append(access)
 
     def barrier(self) -> None:
-        """Make visible what is pending since the innermost branch or maybe-empty loop began."""
+        """Make the entries visible that are pending since the innermost branch or maybe-empty loop began."""
         # a barrier in a branch that was not taken orders nothing for the entries from before the branch
         floor = self.floors[-1].pending if self.floors else 0
         for entry in self.pending[floor:]:
             self.visible.add(*entry)
         del self.pending[floor:]
-        # what is left is older than the branch, so the loops opened since then own none of it
+        # the remaining entries are older than the branch, so they belong to no loop opened since then
         for frame in self.frames:
             frame.pending = min(frame.pending, floor)
 
@@ -368,9 +368,9 @@ class CoverageWalk:
         """Look for the read's elements among what is written: first for one iteration, then for all
         iterations of the innermost loop, and so on outwards, since entries from before a loop have no
         terms of its counter."""
-        whole = access.elements()
+        elements = access.elements()
         lane = None if access.is_collective else access.first_elements()
-        if whole is not None and not whole:  # no lane gets here
+        if elements is not None and not elements:  # no lane gets here
             self.order[access.op] = "same lane"
             return
         query = _Read(access, access.predicates, access.residue)
@@ -380,21 +380,23 @@ class CoverageWalk:
                 coefficient = access.expr.terms.get(counter.symbol, 0)
                 if coefficient:
                     # all iterations that may run: with fewer, a read of an unwritten element would pass
-                    whole = whole.spread(coefficient, counter.max_trips) if whole is not None else None
+                    elements = (
+                        elements.spread(coefficient, counter.max_trips) if elements is not None else None
+                    )
                     lane = lane.spread(coefficient, counter.max_trips) if lane is not None else None
                     group_key, lane_key = (expr.without([counter.symbol]) for expr in (group_key, lane_key))
             if lane is not None and not self.uncovered(self.by_lane, query, lane_key, lane):
                 self.order[access.op] = "same lane"
                 self.written_by[access.op] = self.writers_of(self.by_lane, query, lane_key)
                 return
-            if whole is not None and not self.uncovered(self.visible, query, group_key, whole):
+            if elements is not None and not self.uncovered(self.visible, query, group_key, elements):
                 self.order[access.op] = "barrier"
                 self.written_by[access.op] = self.writers_of(self.visible, query, group_key)
                 return
-        if whole is None:
+        if elements is None:
             self.refuse(access, "too-large", "the elements this load touches span too far to track")
             return
-        missing = whole
+        missing = elements
         for entry in self.pending:
             if entry.key == (access.buffer, group_key.key) and entry.condition.holds(*query):
                 missing = missing.minus(entry.elements)

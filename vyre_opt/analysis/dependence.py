@@ -70,8 +70,8 @@ class DependenceTest:
     def __init__(self, footprints: Footprints, extents: Extents) -> None:
         self.uniformity: Uniformity = footprints.uniformity
         lanes = footprints.program.workgroup
-        most = [MAX_COUNT // size for size in lanes]
-        counts = [limit if n is None else min(n, limit) for n, limit in zip(extents, most, strict=True)]
+        max_groups = [MAX_COUNT // size for size in lanes]
+        counts = [limit if n is None else min(n, limit) for n, limit in zip(extents, max_groups, strict=True)]
         self.groups = {f"w{axis}": n for axis, n in zip(AXES, counts, strict=True) if n > 1}
         self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
 
@@ -83,7 +83,7 @@ class DependenceTest:
         """No element is touched by `p` in one invocation and by `q` in another."""
         if self.disjoint(p, q):
             return True
-        # which lane touches an element of a collective access is open, whatever the ids of those that take part
+        # any lane of a collective access may touch any of its elements
         is_collective = p.is_collective or q.is_collective
         return not is_collective and self._element_determines_ids(p, q, {**self.groups, **self.lanes})
 
@@ -115,20 +115,20 @@ class DependenceTest:
         Along each dimension, equal indices may show that some coordinates are equal, and then other dimensions more.
         """
         # under `if local_id.x == 0` on both sides, the local id cannot differ at all
-        fixed = {name for name in counts if _is_single_lane(p, q, name)}
+        fixed_ids = {name for name in counts if _is_single_lane(p, q, name)}
         pairs = list(zip(p.along(), q.along(), strict=True))
-        while fixed != counts.keys():
-            before = len(fixed)
+        while fixed_ids != counts.keys():
+            before = len(fixed_ids)
             for a, b in pairs:
-                fixed |= self._determined(a, b, counts, fixed)
-            if len(fixed) == before:
+                fixed_ids |= self._determined_ids(a, b, counts, fixed_ids)
+            if len(fixed_ids) == before:
                 return False
         return True
 
-    def _determined(
-        self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int], fixed: set[str]
+    def _determined_ids(
+        self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int], fixed_ids: set[str]
     ) -> set[str]:
-        """The coordinates that are equal where the indices along a dimension are, as those in `fixed` are.
+        """The coordinates that are equal where the indices along a dimension are, as those in `fixed_ids` are.
 
         If the coordinates differ by d, the indices differ by sum(stride * d) + rest.  Of the coordinates
         that differ, take the one with the largest stride: if its stride exceeds all that the smaller
@@ -141,7 +141,8 @@ class DependenceTest:
         strides = self._index_parts(p, counts).strides
         reaches = [max(-low, high)]
         names = sorted(
-            (name for name in counts.keys() - fixed if strides.get(name)), key=lambda name: abs(strides[name])
+            (name for name in counts.keys() - fixed_ids if strides.get(name)),
+            key=lambda name: abs(strides[name]),
         )
         for name in names:
             reaches.append(reaches[-1] + abs(strides[name]) * (counts[name] - 1))
@@ -149,12 +150,12 @@ class DependenceTest:
         wrap = modulus(p.residue, q.residue)
         if wrap and reaches[-1] >= wrap:
             return set()
-        determined: set[str] = set()
+        ids: set[str] = set()
         for name, reach in reversed(list(zip(names, reaches, strict=False))):
             if abs(strides[name]) <= reach:
                 break
-            determined.add(name)
-        return determined
+            ids.add(name)
+        return ids
 
     def _difference(
         self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]
@@ -172,7 +173,7 @@ class DependenceTest:
         lowest, highest = (shared - AffineExpr(shared.const)).range()
         low = shared.const + lowest + a.rest[0] - b.rest[1] - (q.width - 1)
         high = shared.const + highest + a.rest[1] - b.rest[0] + (p.width - 1)
-        # for the GCD test nothing is assumed of coordinates: those of `p` and of `q` move independently
+        # the GCD test assumes nothing of coordinates: those of `p` and of `q` are independent
         strides = [*shared.terms.values()]
         for expr in (p.expr, q.expr):
             strides += [c for symbol, c in expr.terms.items() if not self._is_shared(symbol)]

@@ -41,7 +41,7 @@ class Effects:
 
 
 def effects_of(op: Op) -> Effects:
-    """The effects of one op, without those of ops in its regions."""
+    """The effects of one op, without its regions."""
     effects = Effects(stops=op.name == "while" or "trap" in op.definition.effects)
     row = op.definition
     if row.is_pure:
@@ -66,7 +66,7 @@ def effects_of(op: Op) -> Effects:
 
 
 def summarize(body: Block) -> tuple[Effects, dict[Op, Effects]]:
-    """The effects of a body, and those of every op in it that has regions."""
+    """The effects of a body, and of every op in it with regions."""
     by_op: dict[Op, Effects] = {}
     return _block(body, by_op), by_op
 

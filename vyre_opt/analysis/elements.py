@@ -41,7 +41,7 @@ class Elements:
         if dimensions == 1:
             return Elements(value, 1)
         element = component(value, dimensions)
-        return _checked(_joined(element), 1, tuple((index, index) for index in element))
+        return _checked(_linear_index(element), 1, tuple((index, index) for index in element))
 
     @staticmethod
     def of(values: Iterable[int], dimensions: int = 1) -> Elements | None:
@@ -50,7 +50,7 @@ class Elements:
         box: tuple[tuple[int, int], ...] = ()
         if dimensions > 1 and numbers:
             elements = [component(number, dimensions) for number in numbers]
-            numbers = set(map(_joined, elements))
+            numbers = set(map(_linear_index, elements))
             box = tuple((min(along), max(along)) for along in zip(*elements, strict=True))
             if not _is_tracked(box):
                 return None
@@ -71,10 +71,10 @@ class Elements:
         box = self.box
         if box:
             by = component(stride, len(box))
-            box = _hull(box, _moved(box, tuple(each * (count - 1) for each in by)))
+            box = _hull(box, _translate(box, tuple(each * (count - 1) for each in by)))
             if not _is_tracked(box):
                 return None
-            stride = _joined(by)
+            stride = _linear_index(by)
         reach = (count - 1) * stride
         low = self.low + min(0, reach)
         if self.bits.bit_length() + abs(reach) > MAX_SPAN:
@@ -91,7 +91,7 @@ class Elements:
         if not self.box:
             return Elements(self.low + by, self.bits)
         step = component(by, len(self.box))
-        return _checked(self.low + _joined(step), self.bits, _moved(self.box, step))
+        return _checked(self.low + _linear_index(step), self.bits, _translate(self.box, step))
 
     def union(self, other: Elements) -> Elements | None:
         """The union; None past MAX_SPAN."""
@@ -110,8 +110,8 @@ class Elements:
         if other.low > self.high or other.high < self.low:
             return self  # disjoint, and perhaps so far apart that the shift below would be huge
         offset = other.low - self.low
-        removed = other.bits << offset if offset >= 0 else other.bits >> -offset
-        bits = self.bits & ~removed
+        mask = other.bits << offset if offset >= 0 else other.bits >> -offset
+        bits = self.bits & ~mask
         if not bits:
             return EMPTY
         first = (bits & -bits).bit_length() - 1
@@ -145,7 +145,7 @@ EMPTY = Elements(0, 0)
 Box = tuple[tuple[int, int], ...]
 
 
-def _joined(element: tuple[int, ...]) -> int:
+def _linear_index(element: tuple[int, ...]) -> int:
     """The number of a place in the grid."""
     number, row = 0, ROWS[len(element)]
     for index in element:
@@ -163,7 +163,7 @@ def _checked(low: int, bits: int, box: Box) -> Elements | None:
     return Elements(low, bits, box) if _is_tracked(box) else None
 
 
-def _moved(box: Box, step: tuple[int, ...]) -> Box:
+def _translate(box: Box, step: tuple[int, ...]) -> Box:
     return tuple((low + by, high + by) for (low, high), by in zip(box, step, strict=True))
 
 

@@ -46,7 +46,7 @@ def length_numbers(pipeline: Pipeline) -> dict[str, tuple[int, ...]]:
 
 
 def lengths_by_size(pipeline: Pipeline) -> dict[str, Extent | None]:
-    """Each length as an expression over those that the caller says, as ir/grids.py has them; only where that is short."""
+    """Length -> a short expression over the lengths that the caller decides, in the form of ir/grids.py."""
     lengths: dict[str, Extent | None] = dict(pipeline.static_lengths)
     for name, buffer in pipeline.buffers.items():
         for dimension, size in enumerate(buffer.sizes):

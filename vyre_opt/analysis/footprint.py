@@ -85,16 +85,16 @@ class Guard:
         for dimension, (index, dtype) in enumerate(indices):
             if self.dtype is not dtype or self.left is None or self.right is None:
                 continue
-            for relation, moving, fixed in (
+            for relation, moving, bound in (
                 (self.relation, self.left, self.right),
                 (_FLIPPED[self.relation], self.right, self.left),
             ):
                 # a bound on the index itself (`i < n`) holds for the element whichever lane accesses it
                 offset = moving - index
-                if _is_group(offset) and _is_group(fixed):
+                if _is_group(offset) and _is_group(bound):
                     # with the type: expressions may be equal where only one of the two indices wraps
-                    key = ("index", dimension, relation, dtype.name, offset, fixed)
-                    return Predicate("element", key, offset.loops | fixed.loops)
+                    key = ("index", dimension, relation, dtype.name, offset, bound)
+                    return Predicate("element", key, offset.loops | bound.loops)
         if self.level <= Level.WORKGROUP:
             identity = self.expr if self.expr is not None else self.value
             return Predicate("uniform", (identity, self.holds), self.loops)
@@ -109,11 +109,11 @@ def _range_under(expr: AffineExpr, guards: Sequence[Guard]) -> Range:
             continue
         if not (fits(guard.left.range(), guard.dtype) and fits(guard.right.range(), guard.dtype)):
             continue  # a comparison of wrapped values is not one of their expressions
-        for relation, moving, fixed in (
+        for relation, moving, bound in (
             (guard.relation, guard.left, guard.right),
             (_FLIPPED[guard.relation], guard.right, guard.left),
         ):
-            (least, most), (lowest, highest) = (expr - moving).range(), fixed.range()
+            (least, most), (lowest, highest) = (expr - moving).range(), bound.range()
             if relation in ("lt", "le", "eq"):
                 high = min(high, most + highest - (relation == "lt"))
             if relation in ("gt", "ge", "eq"):
@@ -169,7 +169,7 @@ class MemoryAccess:
 
     @property
     def is_copy(self) -> bool:
-        """Whether what is written is in its place only after a wait."""
+        """Whether the written elements are visible only after a wait."""
         return self.op.name == "copy_async"
 
     def along(self) -> list[MemoryAccess]:
@@ -214,8 +214,8 @@ class MemoryAccess:
         for symbol, coefficient in moving.terms.items():
             if elements is not None:
                 lowest, highest = self.lanes.get(symbol, symbol.range)
-                moved = elements.shifted(coefficient * lowest)
-                elements = moved and moved.spread(coefficient, highest - lowest + 1)
+                shifted = elements.shifted(coefficient * lowest)
+                elements = shifted and shifted.spread(coefficient, highest - lowest + 1)
         if elements is not None and any(highest < lowest for lowest, highest in self.lanes.values()):
             return Elements(0, 0)  # no lane gets here
         return elements
@@ -260,7 +260,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class CopyWait:
-    """Each invocation waits for its copies, but for those since the last `pending` waits before this one."""
+    """Each invocation waits for its copies, except those issued since the last `pending` waits before this one."""
 
     op: Op
     pending: int
@@ -364,8 +364,8 @@ class Footprints:
         *outer, width = access_extents(op, buffer)
         rows = outer[-1] if outer else 1
         around = self._guards, self._lanes, self._loops, tuple(self.affine.loops), self.program.lanes
-        touched = buffer.name, "write" in effects, "atomic" in effects, index, width, rows, buffer.count
-        self.events.append(MemoryAccess(op, *touched, *around))
+        key = buffer.name, "write" in effects, "atomic" in effects, index, width, rows, buffer.count
+        self.events.append(MemoryAccess(op, *key, *around))
 
     def index(
         self, op: Op, form: Callable[[Value], AffineExpr | Unknown | None], guards: tuple[Guard, ...]
@@ -377,14 +377,14 @@ class Footprints:
             )  # in a lowered program, see row_major.py
         if len(op.indices) == 1:
             return form(op.index) or Unknown("its value is not known")
-        found = virtual_index(
+        virtual = virtual_index(
             op, self.program.buffers[op.attrs["buffer"]], form, lambda expr: _range_under(expr, guards)
         )
-        if isinstance(found, AffineExpr):
-            return found
-        if isinstance(found.unknown, Unknown):
-            return Unknown(f"along dimension {found.dimension} {found.unknown.reason}")
-        return Unknown(f"along dimension {found.dimension} it may wrap around its type")
+        if isinstance(virtual, AffineExpr):
+            return virtual
+        if isinstance(virtual.unknown, Unknown):
+            return Unknown(f"along dimension {virtual.dimension} {virtual.unknown.reason}")
+        return Unknown(f"along dimension {virtual.dimension} it may wrap around its type")
 
     def data_source(self, access: MemoryAccess) -> str | None:
         """The buffer from which an index of the access was loaded, if one depends on loaded data."""
@@ -410,8 +410,8 @@ class Footprints:
             if isinstance(expr, AffineExpr) and not expr.terms_of(SymbolKind.VALUE).terms:
                 self.affine.exprs[result] = expr
                 return
-        what = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
-        self.affine.argument(result, self.uniformity.level(result), what)
+        origin = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
+        self.affine.argument(result, self.uniformity.level(result), origin)
 
     def _loop(self, op: Op) -> None:
         counter = self.affine.enter(op)
@@ -427,11 +427,11 @@ class Footprints:
         guards, lanes = self._guards, self._lanes
         self.events.append(BranchStart(op, arm))
         for guard in self._conjuncts(op.operands[0], arm == 0):
-            narrowed = self._narrow(guard)
-            if narrowed is None:
+            outer = self._narrow(guard)
+            if outer is None:
                 self._guards = (*self._guards, guard)
             else:
-                self._lanes = {**self._lanes, **narrowed}
+                self._lanes = {**self._lanes, **outer}
         self._block(block)
         self._guards, self._lanes = guards, lanes
         self.events.append(BranchEnd(op, arm, guards, lanes))
@@ -457,8 +457,8 @@ class Footprints:
         return guards
 
     def _guard(self, value: Value, holds: bool, op: Op | None) -> Guard:
-        level, known = self.uniformity.level(value), self.affine.exprs.get(value)
-        expr = known if isinstance(known, AffineExpr) else None
+        level, form = self.uniformity.level(value), self.affine.exprs.get(value)
+        expr = form if isinstance(form, AffineExpr) else None
         varies_in = expr.loops if expr is not None else frozenset(self.affine.loops)
         if op is None or op.definition.format != "compare" or not op.operands[0].type.is_int:
             return Guard(value, holds, level, loops=varies_in, expr=expr)

@@ -88,26 +88,26 @@ class Terms:
 
         Each term inside is looked at once, however often it is combined: those that it is made of have lower numbers.
         """
-        found: Counter[Term] = Counter()
+        counts: Counter[Term] = Counter()
         times = Counter([self._without_zero(term)])
         pending = [-each for each in times]
         while pending:
             each = -heappop(pending)
             kind, *parts = self._keys[each]
             if kind in ("leaf", "const"):
-                found[each] += times[each]
+                counts[each] += times[each]
                 continue
             inside: tuple[Term, ...] = parts[-1]  # type: ignore[assignment]
             for part in map(self._without_zero, inside):
                 if part not in times:
                     heappush(pending, -part)
                 times[part] += times[each]
-        return found
+        return counts
 
     def constants(self, term: Term) -> list[Term]:
         """The constants that a term combines, 0.0 included."""
-        found = [leaf for leaf in self.leaves(term) if self._keys[leaf][0] == "const"]
-        return found + ([self._keys[term][2]] if self._has_zero(term) else [])  # type: ignore[list-item]
+        literals = [leaf for leaf in self.leaves(term) if self._keys[leaf][0] == "const"]
+        return literals + ([self._keys[term][2]] if self._has_zero(term) else [])  # type: ignore[list-item]
 
     def value(self, constant: Term) -> int:
         """The encoded value of a constant."""
@@ -130,8 +130,8 @@ class Terms:
         return number
 
     def _combine(self, combine: str, dtype: DataType, a: Term, b: Term) -> Term:
-        for one, other in ((a, b), (b, a)):
-            if self._is_neutral(one, combine, dtype):
+        for constant, other in ((a, b), (b, a)):
+            if self._is_neutral(constant, combine, dtype):
                 return other
         if not is_ordered(combine, dtype):
             return self._unordered(combine, dtype, a, b)
@@ -144,13 +144,13 @@ class Terms:
         return self._number(("tree", combine, dtype, (a, b)))
 
     def _unordered(self, combine: str, dtype: DataType, a: Term, b: Term) -> Term:
-        one, other = self._members(a, combine), self._members(b, combine)
+        left, right = self._members(a, combine), self._members(b, combine)
         if combine in ("add", "mul"):
-            members: Iterable[Term] = one + other
+            members: Iterable[Term] = left + right
         elif combine == "xor":
-            members = {*one} ^ {*other}
+            members = {*left} ^ {*right}
         else:
-            members = {*one, *other}
+            members = {*left, *right}
         together = tuple(sorted(members))
         if not together:
             return self.const(arith.identity(combine, dtype), dtype)

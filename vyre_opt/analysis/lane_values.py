@@ -19,7 +19,7 @@ from ..ir.program import Op, Value
 from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, SymbolKind
 
-__all__ = ["LaneValues", "elementwise_fold", "put_together", "sum_by_lane", "wrapped"]
+__all__ = ["LaneValues", "elementwise_fold", "put_together", "sum_by_lane", "wrap_lanes"]
 
 MAX_DEPTH = 8
 """Length of the chain of conditions that is followed."""
@@ -43,7 +43,7 @@ class LaneValues:
             expr = self.form(value)
             if expr is not None:
                 total = sum_by_lane(expr, self.lanes)
-                self.known[value] = total and wrapped(total, value.type)
+                self.known[value] = total and wrap_lanes(total, value.type)
             elif value.type.is_bool and isinstance(value.owner, Op) and depth:
                 # a condition is computed only where it is needed
                 return self.of_result(value.owner, value, depth - 1)
@@ -59,12 +59,12 @@ class LaneValues:
         if fold is None or not by_lane or len(by_lane) < len(operands):
             return None
         self.computed += self.lanes
-        self.known[result] = wrapped(tuple(fold(*by_lane)), result.type)
+        self.known[result] = wrap_lanes(tuple(fold(*by_lane)), result.type)
         return self.known[result]
 
 
 def elementwise_fold(op: Op) -> Callable[..., map[int]] | None:
-    """The op on sequences of encoded scalars, before results wrap; None for ops of which nothing is known here."""
+    """The op on sequences of encoded scalars, before results wrap; None for an op without a fold."""
     row, results = op.definition, op.results
     if not row.is_pure or len(results) != 1 or not all(_is_scalar(v.type) for v in (*op.operands, *results)):
         return None
@@ -80,7 +80,7 @@ def _is_scalar(dtype: DataType) -> bool:
     return dtype.is_int or dtype.is_bool
 
 
-def wrapped(values: ByLane, dtype: DataType) -> ByLane:
+def wrap_lanes(values: ByLane, dtype: DataType) -> ByLane:
     low, high = arith.int_range(dtype)
     if low <= min(values) and max(values) <= high:
         return values

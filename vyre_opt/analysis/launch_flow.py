@@ -159,9 +159,12 @@ class LaunchDataflow:
             ]
         else:
             program = self.module.programs[stage.program]
-            read, written = self.used(program)
+            read_by_ops, written_by_ops = self.accessed_buffers(program)
             formals = [formal.name for formal in program.bound_buffers]
-            uses = [(a, f in read, f in written) for a, f in zip(stage.buffers, formals, strict=True)]
+            uses = [
+                (a, f in read_by_ops, f in written_by_ops)
+                for a, f in zip(stage.buffers, formals, strict=True)
+            ]
         reads = dict.fromkeys(name for name, is_read, _ in uses if is_read)
         writes = dict.fromkeys(name for name, _, is_written in uses if is_written)
         return StageEffects(tuple(reads), tuple(writes))
@@ -188,38 +191,38 @@ class LaunchDataflow:
             effects = tuple(self.of(launch) for launch in run.launches)
             escaping = uses.escaping(run.launches)
             if run.repeats:
-                escaping |= _carried(effects)
+                escaping |= _carried_buffers(effects)
             yield RunDataflow(run.launches, effects, frozenset(escaping))
 
-    def used(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
-        """The buffers that a program's ops read, and those that they write."""
+    def accessed_buffers(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
+        """Two sets: buffers that a program's ops read, and buffers that they write."""
         cached = self._used.get(program.name)
         if cached is not None:
             return cached
-        read: set[str] = set()
-        written: set[str] = set()
+        reads: set[str] = set()
+        writes: set[str] = set()
         for op in program.walk():
             kernel = op.definition.kernel
             if kernel is not None:
                 for name, role in kernel.with_roles(op.attrs["buffers"]):
                     if role.access is not AccessMode.WRITE:
-                        read.add(name)
+                        reads.add(name)
                     if role.access is not AccessMode.READ:
-                        written.add(name)
+                        writes.add(name)
             elif isinstance(name := op.attrs.get("buffer"), str):
                 if "read" in op.definition.effects:
-                    read.add(name)
+                    reads.add(name)
                 if "write" in op.definition.effects:
-                    written.add(name)
-        result = self._used[program.name] = (frozenset(read), frozenset(written))
+                    writes.add(name)
+        result = self._used[program.name] = (frozenset(reads), frozenset(writes))
         return result
 
 
-def _carried(run: Sequence[StageEffects]) -> set[str]:
+def _carried_buffers(run: Sequence[StageEffects]) -> set[str]:
     """Buffers that an iteration of a repeat reads before it writes them: they come from the one before."""
-    written: set[str] = set()
-    carried: set[str] = set()
+    writes: set[str] = set()
+    buffers: set[str] = set()
     for effects in run:
-        carried.update(name for name in effects.reads if name not in written)
-        written.update(effects.writes)
-    return carried
+        buffers.update(name for name in effects.reads if name not in writes)
+        writes.update(effects.writes)
+    return buffers

@@ -17,7 +17,7 @@ from .pipeline_uses import PipelineUses
 __all__ = ["LaunchedLengths"]
 
 MAX_NUMBER = 1 << 48
-"""Below what 64 bits hold, for lengths beyond those that `bounds` supposes."""
+"""Well below 2^64, for lengths beyond those that `bounds` assumes."""
 
 
 class LaunchedLengths:
@@ -43,7 +43,7 @@ class LaunchedLengths:
         return length if extents or extent is None or not _is_computable(extent) else extent
 
     def _in_program(self, pipeline: Pipeline, launch: Launch, name: str, dimension: int) -> Extent | None:
-        """The length of a pipeline's buffer by those of buffers of the program; None if they do not say it."""
+        """The length of a pipeline's buffer as an expression over lengths of the program's buffers; None if impossible."""
         numbers = self.uses.length_numbers(pipeline)
         for formal, actual in zip(self.program.bound_buffers, launch.buffers, strict=True):
             for axis in range(0 if formal.is_transient else formal.dimensions):
@@ -62,12 +62,12 @@ class LaunchedLengths:
             name, *dimension = map(str, extent.args)
             return self._in_program(pipeline, launch, name, int(dimension[0]) if dimension else 0)
         args = [self._expression(pipeline, launch, arg) for arg in extent.args if not isinstance(arg, str)]
-        known = [arg for arg in args if arg is not None]
-        return GridCall(extent.name, tuple(known)) if len(known) == len(args) else None
+        extents = [arg for arg in args if arg is not None]
+        return GridCall(extent.name, tuple(extents)) if len(extents) == len(args) else None
 
 
 def _is_computable(extent: Extent) -> bool:
-    """Whether integers of 64 bits give the value: none is too large, and none that is divided is negative."""
+    """Whether 64-bit arithmetic is exact: no value is too large, and no dividend is negative."""
     return all(
         limits is not None
         and max(map(abs, limits)) < MAX_NUMBER

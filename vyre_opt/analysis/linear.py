@@ -66,7 +66,7 @@ class LinearAnalysis:
         terms, const = self.of(source)
         old = source.type.bits or 1
         if bits <= old:
-            return _reduced(dict(terms), const, bits)
+            return _reduce(dict(terms), const, bits)
         if not terms:
             is_negative = source.type.is_signed and const >> (old - 1)
             return terms, (const - (1 << old) if is_negative else const) % (1 << bits)
@@ -93,7 +93,7 @@ def _leaf(term: object) -> LinearExpr:
     return frozenset({(term, 1)}), 0
 
 
-def _reduced(terms: dict[object, int], const: int, bits: int) -> LinearExpr:
+def _reduce(terms: dict[object, int], const: int, bits: int) -> LinearExpr:
     modulus = 1 << bits
     return frozenset((t, c % modulus) for t, c in terms.items() if c % modulus), const % modulus
 
@@ -104,7 +104,7 @@ def _sum(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr:
     terms = dict(left)
     for leaf, coefficient in right:
         terms[leaf] = terms.get(leaf, 0) + sign * coefficient
-    return _reduced(terms, a + sign * b, bits)
+    return _reduce(terms, a + sign * b, bits)
 
 
 def _product(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
@@ -112,7 +112,7 @@ def _product(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
     if left and right:
         return None
     terms, const, factor = (left, a, b) if not right else (right, b, a)
-    return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
+    return _reduce({leaf: c * factor for leaf, c in terms}, const * factor, bits)
 
 
 def _shift(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
@@ -120,7 +120,7 @@ def _shift(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
     if varying:
         return None
     factor = 1 << (amount % bits)
-    return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
+    return _reduce({leaf: c * factor for leaf, c in terms}, const * factor, bits)
 
 
 def _or(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:

@@ -100,20 +100,20 @@ def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
     if all(access.is_write for access in proof.accesses) or proof.accesses[0].dimensions > 1:
         return False
     strides = {workgroup_axis(symbol): abs(c) for symbol, c in proof.base.terms.items()}
-    stored: Elements | None = EMPTY
+    elements: Elements | None = EMPTY
     for access in proof.accesses:
         extent = _extent(access) if access.is_write and not access.predicates else None
-        stored = stored.union(extent[1]) if stored is not None and extent is not None else stored
-    if not stored or None in strides:  # the base depends on something else than workgroup ids
+        elements = elements.union(extent[1]) if elements is not None and extent is not None else elements
+    if not elements or None in strides:  # the base depends on something else than workgroup ids
         return False
     # of a grid that is not known, only x is taken to have more than one workgroup
     for axis in [0] if grid is None else [axis for axis in range(3) if grid[axis] > 1]:
         stride = strides.get(axis, 0)
         if not stride:
             return True
-        for distance in range(stride, stored.high - stored.low + 1, stride):
-            moved = stored.shifted(distance)
-            if moved is not None and len(stored.minus(moved)) < len(stored):
+        for distance in range(stride, elements.high - elements.low + 1, stride):
+            shifted = elements.shifted(distance)
+            if shifted is not None and len(elements.minus(shifted)) < len(elements):
                 return True
     return False
 
@@ -132,9 +132,9 @@ def _explain_uncovered(
     if only_unordered:
         message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
         return refusal("no-barrier", message)
-    scattered = next((a for a in before if a.expr.has_unknown), None)
-    if scattered is not None:
-        message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
+    unknown = next((a for a in before if a.expr.has_unknown), None)
+    if unknown is not None:
+        message = f"which elements {unknown.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)
     wraps = next(
         (a for a in before if isinstance(a.index, AffineExpr) and not same_element(a.residue, read.residue)),
@@ -174,16 +174,16 @@ def _prove_tile(walk: CoverageWalk, name: str, accesses: list[MemoryAccess]) -> 
     first, extent = accesses[0], EMPTY
     base = first.expr.terms_of(GROUP)
     for access in accesses:
-        based = _extent(access)
-        if based is None:
+        tile = _extent(access)
+        if tile is None:
             return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
-        if based[0] != base:
-            message = f"@{name} is accessed at different bases: {base} and {based[0]}"
+        if tile[0] != base:
+            message = f"@{name} is accessed at different bases: {base} and {tile[0]}"
             return Refusal("different-bases", message, name, access.op.loc)
-        merged = extent.union(based[1])
-        if merged is None:
+        union = extent.union(tile[1])
+        if union is None:
             return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
-        extent = merged
+        extent = union
     if not _offsets_determine_elements(accesses, extent):
         return Refusal("may-wrap", f"an index of @{name} may wrap around its type", name, first.op.loc)
     # Where the base moves from one iteration to the next, the tile is used again for other elements: the
@@ -210,14 +210,14 @@ def _barrier_between_iterations(footprints: Footprints, loop: Op, name: str) -> 
     """Whether each iteration of `loop` has a barrier before or after all its accesses of a buffer."""
     events = footprints.events
     start = next(i for i, e in enumerate(events) if isinstance(e, LoopStart) and e.op is loop)
-    depth, touched, before, after = 0, False, False, False
+    depth, is_accessed, before, after = 0, False, False, False
     for event in events[start + 1 :]:
         if isinstance(event, LoopEnd) and event.op is loop:
             break
         if isinstance(event, MemoryAccess) and event.buffer == name:
-            touched, after = True, False  # a barrier before this access is none after all of them
+            is_accessed, after = True, False  # only a barrier after the last access counts
         elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:  # not a conditional one
-            before, after = before or not touched, True
+            before, after = before or not is_accessed, True
         elif isinstance(event, BranchStart | LoopStart):
             depth += 1
         elif isinstance(event, BranchEnd | LoopEnd):
@@ -227,15 +227,15 @@ def _barrier_between_iterations(footprints: Footprints, loop: Op, name: str) -> 
 
 def _missing(read: MemoryAccess, writes: list[MemoryAccess]) -> Elements | None:
     """The elements of a read that `writes` would not cover even unconditionally; None if all have other bases."""
-    needed = _extent(read)
-    if needed is None:
+    elements = _extent(read)
+    if elements is None:
         return None
-    (base, missing), comparable = needed, not writes
+    (base, missing), comparable = elements, not writes
     for write in writes:
         # without the lanes' ranges: a condition is named as the missing fact, not the elements it leaves out
-        written = _extent(replace(write, lanes={})) if isinstance(write.index, AffineExpr) else None
-        if written is not None and written[0] == base:
-            missing, comparable = missing.minus(written[1]), True
+        stored = _extent(replace(write, lanes={})) if isinstance(write.index, AffineExpr) else None
+        if stored is not None and stored[0] == base:
+            missing, comparable = missing.minus(stored[1]), True
     return missing if comparable else None
 
 

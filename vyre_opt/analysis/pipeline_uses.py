@@ -62,12 +62,12 @@ class PipelineUses:
         """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses, and no
         launch demands an extent of."""
         argument = program.bound_buffers.index(buffer)
-        passed = [(pipeline, launch.buffers[argument]) for pipeline, launch in self.launches[program.name]]
-        return bool(passed) and not any(
+        arguments = [(pipeline, launch.buffers[argument]) for pipeline, launch in self.launches[program.name]]
+        return bool(arguments) and not any(
             self.counts[pipeline][name] > 1
             or name in self.demanded[pipeline]
             or is_host_visible(pipeline.buffers[name])
-            for pipeline, name in passed
+            for pipeline, name in arguments
         )
 
     def drop(self, program: Program, argument: int) -> None:
@@ -81,7 +81,7 @@ class PipelineUses:
                 self._remove(pipeline, name)
 
     def _remove(self, pipeline: Pipeline, name: str) -> None:
-        """Remove a buffer that no stage names.  In grids and sizes, what its length is stands in place of that.
+        """Remove a buffer that no stage names.  In grids and sizes, its length is replaced by its value.
 
         It stays where the caller says its length, or where that would be long.
         """
@@ -101,13 +101,13 @@ class PipelineUses:
         for launch in launches:
             x, y, z = (fold(extent, lengths) for extent in launch.grid)
             launch.grid = (x, y, z)
-            for other in {other for extent in launch.grid for other in lengths_of(extent)}:
-                self.grids[pipeline].setdefault(other, []).append(launch)
+            for length in {length for extent in launch.grid for length in lengths_of(extent)}:
+                self.grids[pipeline].setdefault(length, []).append(launch)
         self.grids[pipeline].pop(name, None)
 
 
 def is_host_visible(buffer: Buffer) -> bool:
-    """Whether the host passes a pipeline's buffer, or gets it back, as it does what is declared `write`."""
+    """Whether the host passes a pipeline's buffer or gets it back; it gets back each buffer declared `write`."""
     return buffer.live_in or buffer.live_out or buffer.access in (AccessMode.READ, AccessMode.WRITE)
 
 

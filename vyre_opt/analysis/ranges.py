@@ -16,17 +16,17 @@ from .congruence import fits
 __all__ = ["result_range"]
 
 
-def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
+def result_range(op: Op, ranges: Mapping[Value, Range]) -> Range:
     """Smallest and largest result of an op with one integer or bool result.
 
-    `known`: bounds of values; without an entry, those of the type.  Where nothing is known of the result,
+    `ranges`: bounds of values; without an entry, those of the type.  Where nothing is known of the result,
     or it may wrap, the range is that of its type.
     """
-    whole = arith.int_range(op.result.type)
+    full = arith.int_range(op.result.type)
     if not all(v.type.is_int or v.type.is_bool for v in op.operands):
-        return whole
-    span = _bounds_of(op, [known.get(v) or arith.int_range(v.type) for v in op.operands])
-    return span if span is not None and fits(span, op.result.type) else whole
+        return full
+    span = _bounds_of(op, [ranges.get(v) or arith.int_range(v.type) for v in op.operands])
+    return span if span is not None and fits(span, op.result.type) else full
 
 
 def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
@@ -37,9 +37,9 @@ def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
     if op.name == "num_workgroups":
         return 1, arith.int_range(op.result.type)[1]
     if op.name in ("shr", "shl"):  # the amount is taken modulo the width
-        value, (least, most) = operands
+        value, (least, highest) = operands
         bits = op.result.type.bits or 1
-        amount = (least % bits, least % bits) if least == most else (least, most)
+        amount = (least % bits, least % bits) if least == highest else (least, highest)
         return _SHIFTS[op.name](value, amount, bits)
     rule = _RULES.get(op.name)
     return rule(*operands) if rule is not None else None

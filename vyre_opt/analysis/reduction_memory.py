@@ -49,7 +49,7 @@ def exchanges(program: Program) -> dict[Op, Exchange]:
         return {}
     straight = set(_straight_line(program.body))
     count = 2 * -(-program.lanes // SUBGROUP_SIZE)
-    taken: set[str] = {*program.buffers}
+    names: set[str] = {*program.buffers}
     turns: Counter[str] = Counter()
     buffers: dict[tuple[str, int], Buffer] = {}
     result: dict[Op, Exchange] = {}
@@ -63,8 +63,8 @@ def exchanges(program: Program) -> dict[Op, Exchange]:
             turns[dtype.name] += 1
         key = dtype.name, turn
         if key not in buffers:
-            name = fresh_name(f"totals.{dtype.name}", taken)
-            taken.add(name)
+            name = fresh_name(f"totals.{dtype.name}", names)
+            names.add(name)
             buffers[key] = Buffer(name, dtype, count, AccessMode.WORKGROUP)
         result[op] = Exchange(buffers[key], op not in straight)
     return result

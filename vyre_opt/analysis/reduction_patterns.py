@@ -26,7 +26,7 @@ from ..ir.uniformity import Level, Uniformity
 from ..records import dataclass
 from .effects import effects_of, summarize
 from .lane_terms import Term, Terms, is_ordered
-from .lane_values import elementwise_fold, wrapped
+from .lane_values import elementwise_fold, wrap_lanes
 from .value_forms import ValueForms
 
 __all__ = ["Match", "MatchFailure", "find_reductions"]
@@ -76,7 +76,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class MatchFailure:
-    """A value that is nearly a reduction, and what is missing."""
+    """A value that is nearly a reduction, and the reason why it is none."""
 
     op: Op
     result: Value
@@ -103,7 +103,7 @@ def find_reductions(
     """The values of a program that are reductions or scans, or nearly are, in program order.  `debug`: of PassContext."""
     search = _Search(program, uniformity, debug)
     search.block(program.body, None)
-    return search.found
+    return search.results
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class _Search:
         self.inner: set[Value] = set()
         """The values that a loop which is being executed defines; empty outside of one."""
         self.computed = 0
-        self.found: list[Match | MatchFailure] = []
+        self.results: list[Match | MatchFailure] = []
         self.users: dict[Value, list[Op]] = {}
         self.parents: dict[Op, Place] = {}
         self.arguments: dict[Value, Place] = {}
@@ -194,7 +194,7 @@ class _Search:
         return tuple(leaves)
 
     def is_total(self, reduced: _Reduced, lane: int) -> bool:
-        """Whether a lane has what its subgroup combines to: of a scan the last one, where the order does not matter."""
+        """Whether a lane has its subgroup's total: in a scan the last lane, if the order does not matter."""
         if is_ordered(reduced.combine, reduced.source.type):
             return False
         is_last = lane % SUBGROUP_SIZE == SUBGROUP_SIZE - 1
@@ -238,7 +238,7 @@ class _Search:
             self.know(op)
 
     def know(self, op: Op) -> None:
-        """Compute what a round of a loop knows; what it does not is no longer what the last round knew."""
+        """Compute lane values in a round of a loop, and drop those of the previous round."""
         for result in op.results:
             self.known.pop(result, None)
         fold = elementwise_fold(op)
@@ -246,7 +246,7 @@ class _Search:
         known = [each for each in operands if each is not None]
         if fold is not None and known and len(known) == len(operands):
             self.computed += self.lanes
-            self.known[op.result] = wrapped(tuple(fold(*known)), op.result.type)
+            self.known[op.result] = wrap_lanes(tuple(fold(*known)), op.result.type)
 
     def pure(self, op: Op) -> None:
         for result in op.results:
@@ -256,14 +256,14 @@ class _Search:
         dtype = op.result.type
         if op.name in COMBINERS and not dtype.is_vec:
             a, b = map(self.lanes_of, op.operands)
-            self.env[op.result] = self.combined(op.name, dtype, a, b)
+            self.env[op.result] = self.combine(op.name, dtype, a, b)
         elif op.name == "select" and not dtype.is_vec:
             condition = self.values_of(op.operands[0])
             if condition is not None:
                 a, b = map(self.lanes_of, op.operands[1:])
                 self.env[op.result] = _picked(condition, a, b)
 
-    def combined(self, combine: str, dtype: DataType, a: Lanes, b: Lanes) -> Lanes:
+    def combine(self, combine: str, dtype: DataType, a: Lanes, b: Lanes) -> Lanes:
         self.computed += self.lanes
         return tuple(self.terms.combine(combine, dtype, x, y) for x, y in zip(a, b, strict=True))
 
@@ -275,14 +275,14 @@ class _Search:
         if amounts is None or value.type.is_vec:
             return
         terms, mode = self.lanes_of(value), op.attrs["mode"]
-        moved = []
+        permuted = []
         for linear, amount in enumerate(amounts):
             lane = linear % SUBGROUP_SIZE
             source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
             place = linear - lane + source
-            moved.append(terms[place if 0 <= source < SUBGROUP_SIZE and place < self.lanes else linear])
+            permuted.append(terms[place if 0 <= source < SUBGROUP_SIZE and place < self.lanes else linear])
         self.computed += self.lanes
-        self.env[op.result] = tuple(moved)
+        self.env[op.result] = tuple(permuted)
 
     def reduction(self, op: Op) -> None:
         source, combine = op.operands[0], op.attrs["combine"]
@@ -307,7 +307,7 @@ class _Search:
 
     # --- workgroup memory
 
-    def followed(self, op: Op) -> Buffer | None:
+    def tracked_buffer(self, op: Op) -> Buffer | None:
         """The buffer of an access, if its contents are followed."""
         buffer = self.program.buffers[op.attrs["buffer"]]
         is_small = buffer.is_workgroup and 0 < (buffer.count or 0) <= MAX_ELEMENTS
@@ -315,7 +315,7 @@ class _Search:
 
     def load(self, op: Op, mask: Mask) -> None:
         self.env.pop(op.result, None)
-        if self.followed(op) is None or op.result.type.is_vec:
+        if self.tracked_buffer(op) is None or op.result.type.is_vec:
             return
         contents = self.memory.get(op.attrs["buffer"])
         indices = self.values_of(op.operands[0]) if contents else None
@@ -327,15 +327,15 @@ class _Search:
             contents.get(index) if mask is None or mask[lane] else nothing
             for lane, index in enumerate(indices)
         ]
-        loaded = [term for term in terms if term is not None]
-        if len(loaded) == len(terms):
-            self.env[op.result] = tuple(loaded)
+        terms_loaded = [term for term in terms if term is not None]
+        if len(terms_loaded) == len(terms):
+            self.env[op.result] = tuple(terms_loaded)
         elif self.debug is not None:
-            self.debug("{}: {} lanes load what is not known", op, len(terms) - len(loaded), loc=op.loc)
+            self.debug("{}: {} lanes load what is not known", op, len(terms) - len(terms_loaded), loc=op.loc)
 
     def store(self, op: Op, mask: Mask) -> None:
         value, name = op.operands[0], op.attrs["buffer"]
-        if self.followed(op) is None:
+        if self.tracked_buffer(op) is None:
             return
         indices = self.values_of(op.operands[1])
         if indices is None or value.type.is_vec:
@@ -343,15 +343,15 @@ class _Search:
             return
         terms = self.lanes_of(value)
         self.computed += self.lanes
-        stored = [
+        stores = [
             (i, t)
             for lane, (i, t) in enumerate(zip(indices, terms, strict=True))
             if mask is None or mask[lane]
         ]
-        if len({index for index, _ in stored}) < len(stored):
+        if len({index for index, _ in stores}) < len(stores):
             self.memory.pop(name, None)
         else:
-            self.memory.setdefault(name, {}).update(stored)
+            self.memory.setdefault(name, {}).update(stores)
 
     # --- control flow
 
@@ -366,11 +366,11 @@ class _Search:
             self.branch(op, condition, mask)
         elif self.inner:
             self.execute(op, mask)
-        elif op.name == "if" or not self.executed(op, mask):
+        elif op.name == "if" or not self.try_execute(op, mask):
             self.apart(op, mask)
 
     def apart(self, op: Op, mask: Mask) -> None:
-        """An `if` or a loop of which it is open who enters it and how often."""
+        """Visit an `if` or a loop for which it is unknown which lanes enter it, and how often."""
         written = summarize(Block((), [op]))[0].writes
         is_loop = op.name in ("for", "while")
         before = {name: it for name, it in self.memory.items() if not (is_loop and name in written)}
@@ -386,7 +386,7 @@ class _Search:
                 self.env[result] = self.env[value]
 
     def branch(self, op: Op, condition: ByLane, mask: Mask) -> None:
-        """An `if` of which it is known who takes which side."""
+        """Visit an `if` for which it is known which lanes take which side."""
         ends = []
         for block, side in zip(op.regions, (True, False), strict=False):
             self.block(
@@ -403,8 +403,8 @@ class _Search:
 
     # --- loops of known length
 
-    def executed(self, loop: Op, mask: Mask) -> bool:
-        """Execute a loop, if it can be and moves values between lanes."""
+    def try_execute(self, loop: Op, mask: Mask) -> bool:
+        """Execute a loop if it moves values between lanes; return whether that succeeded."""
         moves = any("subgroup" in op.definition.effects or self.reads_known(op) for op in loop.walk())
         if not moves:
             return False
@@ -427,7 +427,7 @@ class _Search:
         return op.name == "load" and bool(self.memory.get(op.attrs["buffer"]))
 
     def execute(self, loop: Op, mask: Mask) -> None:
-        """Raises _Unknown."""
+        """Execute a loop of known length.  Raises _Unknown."""
         if loop.name == "for":
             self.execute_for(loop, mask)
         elif loop.name == "while":
@@ -442,30 +442,30 @@ class _Search:
             raise _Unknown
         (body,) = loop.regions
         counter, *carried = body.args
-        values = self.passed(inits(loop))
+        values = self.lane_state(inits(loop))
         for count in rounds:
             self.known[counter] = (count,) * self.lanes
             self.take(carried, values)
             self.block(body, mask)
-            values = self.passed(body.terminator.operands if body.terminator is not None else ())
+            values = self.lane_state(body.terminator.operands if body.terminator is not None else ())
         self.take(loop.results, values)
 
     def execute_while(self, loop: Op, mask: Mask) -> None:
         condition, body = loop.regions
-        values = self.passed(inits(loop))
+        values = self.lane_state(inits(loop))
         for _ in range(MAX_TRIPS + 1):
             self.take(condition.args, values)
             self.block(condition, mask)
             assert condition.terminator is not None
             if not self.uniform(condition.terminator.operands[0]):
-                self.take(loop.results, self.passed(condition.args))
+                self.take(loop.results, self.lane_state(condition.args))
                 return
-            self.take(body.args, self.passed(condition.args))
+            self.take(body.args, self.lane_state(condition.args))
             self.block(body, mask)
-            values = self.passed(body.terminator.operands if body.terminator is not None else ())
+            values = self.lane_state(body.terminator.operands if body.terminator is not None else ())
         raise _Unknown
 
-    def passed(self, values: Iterable[Value]) -> list[tuple[ByLane | None, Lanes | None]]:
+    def lane_state(self, values: Iterable[Value]) -> list[tuple[ByLane | None, Lanes | None]]:
         return [
             (
                 self.values_of(value),
@@ -475,11 +475,11 @@ class _Search:
         ]
 
     def take(self, args: Sequence[Value], values: Sequence[tuple[ByLane | None, Lanes | None]]) -> None:
-        for arg, (known, lanes) in zip(args, values, strict=True):
+        for arg, (by_lane, lanes) in zip(args, values, strict=True):
             self.known.pop(arg, None)
             self.env.pop(arg, None)
-            if known is not None:
-                self.known[arg] = known
+            if by_lane is not None:
+                self.known[arg] = by_lane
             if lanes is not None:
                 self.env[arg] = lanes
 
@@ -488,7 +488,7 @@ class _Search:
     def match(self, op: Op, result: Value, mask: Mask) -> None:
         """Enter what `result`, a value that comes of other lanes, is a reduction of."""
         level = self.uniformity.control.get(op, (Level.GRID,))[0]
-        observed = _both(mask, self.observed(op, result))
+        observed = _both(mask, self.observed_lanes(op, result))
         if observed is not None and not any(observed):
             return
         if self.debug is not None:
@@ -499,7 +499,7 @@ class _Search:
             match = self.of_workgroup(op, result, observed)
         if match is None or not self.reaches(match.source, op):
             return
-        self.found.append(match)
+        self.results.append(match)
         # of a source that is itself combined, the terms say more than the name of the result
         if match.source not in self.env and match.constant is None:
             del self.env[result]
@@ -520,17 +520,17 @@ class _Search:
         owner = value.owner
         return self.parents.get(owner) if isinstance(owner, Op) else self.arguments.get(value)
 
-    def observed(self, op: Op, result: Value) -> Mask:
+    def observed_lanes(self, op: Op, result: Value) -> Mask:
         """The lanes in which anybody looks at a result of `op`."""
         lanes: Mask = (False,) * self.lanes
         for user in self.users.get(result, ()):
-            seen = self.entered(user, self.parents.get(op))
+            seen = self.entry_mask(user, self.parents.get(op))
             if lanes is None or seen is None:
                 return None
             lanes = tuple(a or b for a, b in zip(lanes, seen, strict=True))
         return lanes
 
-    def entered(self, op: Op, outer: Place) -> Mask:
+    def entry_mask(self, op: Op, outer: Place) -> Mask:
         """The lanes that come to `op` from the block `outer`, of an op and the number of the block in it, that is around it."""
         mask: Mask = None
         for place in _places_around(self.parents, self.parents.get(op)):
@@ -544,7 +544,11 @@ class _Search:
 
     def combiner(self, result: Value, observed: Mask) -> str | None:
         """Combiner of the term of the last lane that is read."""
-        last = self.lanes - 1 if observed is None else max(lane for lane, seen in enumerate(observed) if seen)
+        last = (
+            self.lanes - 1
+            if observed is None
+            else max(lane for lane, is_observed in enumerate(observed) if is_observed)
+        )
         return self.terms.combiner(self.env[result][last])
 
     def of_subgroup(self, op: Op, result: Value, observed: Mask) -> Match | None:
@@ -608,18 +612,20 @@ class _Search:
         """Whether two values are equal in the lanes that anybody looks at."""
         if observed is None:
             return lanes == expected
-        return all(a == b for a, b, seen in zip(lanes, expected, observed, strict=True) if seen)
+        return all(a == b for a, b, is_observed in zip(lanes, expected, observed, strict=True) if is_observed)
 
     def difference(self, result: Value, source: Value, combine: str, expected: Lanes) -> str:
-        if rest := self.lanes % SUBGROUP_SIZE:
-            return f"the last subgroup has {rest} lanes, and a lane without a partner combines with itself"
+        if remainder := self.lanes % SUBGROUP_SIZE:
+            return (
+                f"the last subgroup has {remainder} lanes, and a lane without a partner combines with itself"
+            )
         pairs = zip(self.env[result], expected, strict=True)
         if all(self.terms.leaves(a) == self.terms.leaves(b) for a, b in pairs):
             return f"{combine} of {source.type} in another order than by 16, 8, 4, 2 and 1 gives other bits"
         return "it does not combine each lane once"
 
     def refuse(self, op: Op, result: Value, reason: str) -> None:
-        self.found.append(MatchFailure(op, result, reason))
+        self.results.append(MatchFailure(op, result, reason))
 
     # --- of a workgroup
 
@@ -644,13 +650,13 @@ class _Search:
             name, source, mode, expected = "workgroup_reduce", reduced.source, "", (total,) * self.lanes
         elif reduced.name == "subgroup_scan" and reduced.mode == "inclusive":
             name, source, mode = "workgroup_scan", reduced.source, reduced.mode
-            expected = self.scanned(value, combine)
+            expected = self.scanned_lanes(value, combine)
         else:
             return None
         if self.agrees(lanes, expected, observed):
             return Match(op, result, name, source, combine, mode)
         for constant in set(self.terms.constants(last)):
-            more = self.combined(combine, value.type, expected, (constant,) * self.lanes)
+            more = self.combine(combine, value.type, expected, (constant,) * self.lanes)
             if self.agrees(lanes, more, observed):
                 encoded = self.terms.value(constant)
                 return Match(op, result, name, source, combine, mode, encoded)
@@ -659,7 +665,7 @@ class _Search:
             self.refuse(op, result, order)
         return None
 
-    def scanned(self, value: Value, combine: str) -> Lanes:
+    def scanned_lanes(self, value: Value, combine: str) -> Lanes:
         """Scan that `workgroup_scan` makes of the scans of subgroups."""
         terms, dtype = self.lanes_of(value), value.type
         before = self.terms.run(combine, dtype, terms[SUBGROUP_SIZE - 1 :: SUBGROUP_SIZE])
@@ -685,7 +691,7 @@ def _picked(condition: ByLane, a: Lanes, b: Lanes) -> Lanes:
 
 
 def _places_around(parents: Mapping[Op, Place], place: Place) -> Iterator[Place]:
-    """A block, and those that are around it, the body of the program last."""
+    """A block and its enclosing blocks, the body of the program last."""
     yield place
     while place is not None:
         place = parents.get(place[0])

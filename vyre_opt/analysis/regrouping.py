@@ -24,19 +24,19 @@ def may_regroup(op: Op) -> bool:
 def regrouped_atomics(program: Program) -> set[Op]:
     """Atomics of that kind in a program whose old values nobody takes: the number of their steps cannot be observed."""
     atomics = {op for op in program.walk() if may_regroup(op)}
-    used = {value for op in program.walk() for value in op.operands} if atomics else set()
-    return {op for op in atomics if op.result not in used}
+    used_values = {value for op in program.walk() for value in op.operands} if atomics else set()
+    return {op for op in atomics if op.result not in used_values}
 
 
 def counted_buffers(program: Program) -> dict[str, str]:
     """The buffers with which a program does nothing but `regrouped_atomics` of one name; and the name."""
     atomics = regrouped_atomics(program)
     names: dict[str, str] = {}
-    others: set[str] = set()
+    excluded: set[str] = set()
     for op in program.walk():
         buffer = op.attrs.get("buffer")
         if buffer is None or op.name == "len":
             continue
         if op not in atomics or names.setdefault(buffer, op.name) != op.name:
-            others.add(buffer)
-    return {buffer: name for buffer, name in names.items() if buffer not in others}
+            excluded.add(buffer)
+    return {buffer: name for buffer, name in names.items() if buffer not in excluded}

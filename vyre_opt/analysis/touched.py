@@ -36,12 +36,12 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class _Progression:
-    """`low`, `low + step`, .. `high`.  `most`: how many of these there are, where not all are; exactly all if `is_exact`."""
+    """`low`, `low + step`, .. `high`.  `limit`: upper bound of their number if some are missing; `is_exact`: none is."""
 
     low: int
     high: int
     step: int
-    most: int
+    limit: int
     is_exact: bool = True
 
     @staticmethod
@@ -50,7 +50,7 @@ class _Progression:
 
     @property
     def count(self) -> int:
-        return max(0, min(self.most, (self.high - self.low) // self.step + 1))
+        return max(0, min(self.limit, (self.high - self.low) // self.step + 1))
 
     def scaled(self, factor: int) -> _Progression:
         if not self.count:
@@ -58,7 +58,7 @@ class _Progression:
         ends = sorted((factor * self.low, factor * self.high))
         return replace(self, low=ends[0], high=ends[1], step=self.step * abs(factor))
 
-    def clipped(self, low: int, high: int) -> _Progression:
+    def clip(self, low: int, high: int) -> _Progression:
         """Its elements from `low` to `high`."""
         first = self.low + max(0, -(-(low - self.low) // self.step)) * self.step
         last = self.high - max(0, -(-(self.high - high) // self.step)) * self.step
@@ -69,11 +69,11 @@ class _Progression:
         if not self.count or not other.count:
             return _Progression.of(0, -1)
         if self.count == 1 or other.count == 1:
-            whole, shift = (self, other.low) if other.count == 1 else (other, self.low)
+            full, shift = (self, other.low) if other.count == 1 else (other, self.low)
             return replace(
-                whole,
-                low=whole.low + shift,
-                high=whole.high + shift,
+                full,
+                low=full.low + shift,
+                high=full.high + shift,
                 is_exact=self.is_exact and other.is_exact,
             )
         fine, coarse = sorted((self, other), key=lambda each: each.step)
@@ -100,11 +100,11 @@ def touched(footprints: Footprints, accesses: Sequence[MemoryAccess], shape: Seq
 
 
 def _union(boxes: Sequence[Sequence[_Progression]]) -> Sequence[_Progression] | None:
-    """The box of all of these boxes, None where there is none but a larger one."""
+    """The box that is exactly the union of the boxes; None if there is no such box."""
     if not boxes:
         return [_Progression.of(0, -1)]
-    union, *others = sorted(boxes, key=lambda box: [along.low for along in box])
-    for box in others:
+    union, *remaining = sorted(boxes, key=lambda box: [along.low for along in box])
+    for box in remaining:
         differing = [axis for axis, (one, other) in enumerate(zip(union, box, strict=True)) if one != other]
         if not differing:
             continue
@@ -116,30 +116,36 @@ def _union(boxes: Sequence[Sequence[_Progression]]) -> Sequence[_Progression] | 
             union = box
             continue
         axis = differing[0]
-        joined = _joined(union[axis], box[axis])
-        if joined is None:
+        union_of_axis = _join(union[axis], box[axis])
+        if union_of_axis is None:
             return None
-        union = [joined if number == axis else along for number, along in enumerate(union)]
+        union = [union_of_axis if number == axis else along for number, along in enumerate(union)]
     return union
 
 
-def _holds(one: _Progression, other: _Progression) -> bool:
+def _holds(outer: _Progression, inner: _Progression) -> bool:
     """Whether one has all elements of the other."""
-    fits = other.step % one.step == 0 and (other.low - one.low) % one.step == 0
-    return one.is_exact and fits and one.low <= other.low and other.high <= one.high
+    fits = inner.step % outer.step == 0 and (inner.low - outer.low) % outer.step == 0
+    return outer.is_exact and fits and outer.low <= inner.low and inner.high <= outer.high
 
 
-def _joined(one: _Progression, other: _Progression) -> _Progression | None:
+def _join(first: _Progression, second: _Progression) -> _Progression | None:
     """One progression of the elements of both, if they make one."""
-    for a, b in ((one, other), (other, one)):
+    for a, b in ((first, second), (second, first)):
         if _holds(a, b):
             return a
-    if one.step != other.step or (other.low - one.low) % one.step or other.low > one.high + one.step:
+    if (
+        first.step != second.step
+        or (second.low - first.low) % first.step
+        or second.low > first.high + first.step
+    ):
         return None
-    high = max(one.high, other.high)
-    whole = _Progression.of(one.low, high, one.step)
+    high = max(first.high, second.high)
+    merged = _Progression.of(first.low, high, first.step)
     return replace(
-        whole, most=min(whole.count, one.count + other.count), is_exact=one.is_exact and other.is_exact
+        merged,
+        limit=min(merged.count, first.count + second.count),
+        is_exact=first.is_exact and second.is_exact,
     )
 
 
@@ -150,13 +156,15 @@ def _box(footprints: Footprints, access: MemoryAccess, shape: Sequence[int]) -> 
     along = access.along()
     symbols = {symbol for each in along for symbol in each.expr.terms}
     conditions = [*map(_condition, access.guards), *_of_loops(footprints, access, symbols)]
-    applied: set[int] = set()
+    guards_used: set[int] = set()
     box = []
     for each, extent in zip(along, shape, strict=True):
-        values = _values(each.expr, access.lanes, conditions, applied)
+        values = _values(each.expr, access.lanes, conditions, guards_used)
         wide = values + _Progression.of(0, each.width - 1) + _Progression.of(0, each.rows - 1)
-        box.append(wide.clipped(0, extent - 1))
-    is_rest = any(number not in applied and not _is_always(each) for number, each in enumerate(conditions))
+        box.append(wide.clip(0, extent - 1))
+    is_rest = any(
+        number not in guards_used and not _is_always(each) for number, each in enumerate(conditions)
+    )
     is_shared = len(symbols) < sum(len(each.expr.terms) for each in along)
     is_known = all(_is_free(symbol) for symbol in symbols) and not is_rest and not is_shared
     return box if is_known else [replace(each, is_exact=False) for each in box]
@@ -183,31 +191,31 @@ def _values(
     index: AffineExpr,
     lanes: Mapping[Symbol, Range],
     conditions: Sequence[_Condition | None],
-    applied: set[int],
+    guards_used: set[int],
 ) -> _Progression:
-    """The values of an index under conditions; `applied` gets the numbers of those that it can be narrowed by."""
-    rest = index
+    """The values of an index under conditions; numbers of the conditions that narrow it are added to `guards_used`."""
+    index_left = index
     parts: dict[frozenset[tuple[Symbol, int]], tuple[int, _Condition]] = {}
     for number, condition in enumerate(conditions):
         if condition is None:
             continue
         key = condition.expr.key
         if key in parts:
-            factor, known = parts[key]
-            low, high = max(known.low, condition.low), min(known.high, condition.high)
-            parts[key] = factor, replace(known, low=low, high=high)
+            factor, is_known = parts[key]
+            low, high = max(is_known.low, condition.low), min(is_known.high, condition.high)
+            parts[key] = factor, replace(is_known, low=low, high=high)
         else:
-            times = _factor(rest, condition.expr)
+            times = _factor(index_left, condition.expr)
             if times is None:
                 continue
             parts[key] = times, condition
-            rest = rest + condition.expr.scaled(-times)
-        applied.add(number)
+            index_left = index_left + condition.expr.scaled(-times)
+        guards_used.add(number)
     terms = [
-        _sum(each.expr, lanes).clipped(each.low, each.high).scaled(factor) for factor, each in parts.values()
+        _sum(each.expr, lanes).clip(each.low, each.high).scaled(factor) for factor, each in parts.values()
     ]
     total = _Progression.of(0, 0)
-    for term in sorted([*terms, *_terms(rest, lanes)], key=lambda term: term.step):
+    for term in sorted([*terms, *_terms(index_left, lanes)], key=lambda term: term.step):
         total = total + term
     return total + _Progression.of(index.const, index.const)
 
@@ -216,16 +224,16 @@ def _condition(guard: Guard) -> _Condition | None:
     """The guard, if it compares a sum with a constant."""
     if guard.left is None or guard.right is None or guard.dtype is None or guard.relation == "ne":
         return None
-    for relation, moving, fixed in (
+    for relation, moving, bound in (
         (guard.relation, guard.left, guard.right),
         (_FLIPPED[guard.relation], guard.right, guard.left),
     ):
-        if fixed.is_const and not moving.is_const and fits(moving.range(), guard.dtype):
+        if bound.is_const and not moving.is_const and fits(moving.range(), guard.dtype):
             low, high = moving.range()
             if relation in ("lt", "le", "eq"):
-                high = fixed.const - (relation == "lt")
+                high = bound.const - (relation == "lt")
             if relation in ("gt", "ge", "eq"):
-                low = fixed.const + (relation == "gt")
+                low = bound.const + (relation == "gt")
             return _Condition.of(moving, low, high)
     return None
 
@@ -262,11 +270,11 @@ def _is_free(symbol: Symbol) -> bool:
     return symbol.kind in (SymbolKind.LOCAL, SymbolKind.LOOP) or symbol.name.startswith("workgroup_id.")
 
 
-def _factor(whole: AffineExpr, part: AffineExpr) -> int | None:
+def _factor(multiple: AffineExpr, part: AffineExpr) -> int | None:
     """The number of times that a sum contains another one."""
-    factors = {divmod(whole.terms.get(symbol, 0), c) for symbol, c in part.terms.items()}
-    (factor, remainder), *others = factors
-    return factor if factor and not remainder and not others else None
+    factors = {divmod(multiple.terms.get(symbol, 0), c) for symbol, c in part.terms.items()}
+    (factor, remainder), *more_factors = factors
+    return factor if factor and not remainder and not more_factors else None
 
 
 def _sum(expr: AffineExpr, lanes: Mapping[Symbol, Range]) -> _Progression:

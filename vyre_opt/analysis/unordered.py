@@ -31,14 +31,14 @@ def unordered_loads(footprints: Footprints) -> Iterator[tuple[MemoryAccess, Memo
     buffers = footprints.program.buffers
     events = [_resolve_clamp(footprints, event) for event in footprints.events]
     dependence = DependenceTest(footprints, (1, 1, 1))
-    reported: set[Op] = set()
+    reported_loads: set[Op] = set()
     for store, load in _unordered_pairs(events):
         if (
             buffers[load.buffer].is_workgroup
-            and load.op not in reported
+            and load.op not in reported_loads
             and _may_race(dependence, store, load)
         ):
-            reported.add(load.op)
+            reported_loads.add(load.op)
             yield store, load
 
 

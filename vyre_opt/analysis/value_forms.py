@@ -63,12 +63,12 @@ class ValueForms:
     def atom(self, value: Value) -> AffineExpr:
         """The value as a symbol."""
         value = self.aliases.get(value, value)
-        known = self._atoms.get(value)
-        if known is None:
+        cached = self._atoms.get(value)
+        if cached is None:
             span, by_lane = self._span(value)
             symbol = Symbol(SymbolKind.VALUE, f"%{value.name}", span, identity=value, by_lane=by_lane)
-            known = self._atoms[value] = AffineExpr.of(symbol)
-        return known
+            cached = self._atoms[value] = AffineExpr.of(symbol)
+        return cached
 
     def define(self, value: Value, expr: AffineExpr) -> None:
         """Take `expr` for the value, a block argument, which it is equal to unless that is out of its type's range."""
@@ -76,7 +76,7 @@ class ValueForms:
             self._exprs[value] = self._congruent[value] = expr
 
     def _visit(self, value: Value) -> None:
-        """Find the expressions of a value and of what it comes from, operands before results, however long the chain."""
+        """Compute the expressions of a value and of its operands, without recursion, however long the chain."""
         pending = [value]
         while pending:
             value = pending[-1]

@@ -60,8 +60,8 @@ def virtual_index(
 
 def is_exact_index(limits: Range, index: Value, extent: int | None) -> bool:
     """Whether an expression with these bounds is equal to an index along a dimension that is in bounds."""
-    most = min(MAX_EXTENT if extent is None else extent, int_range(index.type)[1] + 1)
-    return is_in_bounds_value(limits, index.type, most)
+    limit = min(MAX_EXTENT if extent is None else extent, int_range(index.type)[1] + 1)
+    return is_in_bounds_value(limits, index.type, limit)
 
 
 def component(number: int, dimensions: int) -> tuple[int, ...]:

@@ -194,7 +194,7 @@ def _stage(stage: Launch | KernelStage | Fill, estimator: _Estimator, times: int
 
 
 def _tiles(program: Program, flows: LaunchDataflow) -> Iterator[tuple[str, int]]:
-    read, written = flows.used(program)
+    read, written = flows.accessed_buffers(program)
     for buffer in program.buffers.values():
         if buffer.is_workgroup and buffer.name in read | written:
             yield buffer.name, buffer.size_bytes or 0

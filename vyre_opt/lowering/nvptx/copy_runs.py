@@ -30,7 +30,7 @@ from ...analysis.affine import AffineExpr, Symbol, SymbolKind
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
 from ...analysis.effects import effects_of
-from ...analysis.lane_values import elementwise_fold, sum_by_lane, wrapped
+from ...analysis.lane_values import elementwise_fold, sum_by_lane, wrap_lanes
 from ...ir.loops import bounds
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level, Uniformity
@@ -294,7 +294,7 @@ class _Numbers:
             return UNIFORM
         positions = [self.positions(forms.expr(operand), depth) for operand in op.operands]
         known = [position.at for position in positions if position is not None and not position.uniform]
-        return wrapped(tuple(fold(*known)), op.result.type) if len(known) == len(positions) else None
+        return wrap_lanes(tuple(fold(*known)), op.result.type) if len(known) == len(positions) else None
 
 
 # --- order
