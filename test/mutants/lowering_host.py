@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "only the first row of a subgroup is checked",
         "vyre_opt/lowering/host/memory.py",
-        "highest, *others = indices",
-        "highest, *others = indices[:1]",
+        "highest, *more = indices",
+        "highest, *more = indices[:1]",
         f"{CPU_ROWS}::test_the_first_lane_outside_is_reported",
     ),
     Mutant(
@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "what a split branches on is not stored",
         "vyre_opt/lowering/host/barrier_split.py",
-        "stored.update(control_operands(item.op))",
+        "in_memory.update(control_operands(item.op))",
         "pass",
         f"{CPU_GROUPS}::test_values_live_across_barriers",
     ),
@@ -144,14 +144,14 @@ MUTANTS = (
     Mutant(
         "a `for` with a barrier begins without its initial values",
         "vyre_opt/lowering/host/barrier_split.py",
-        'carried = op.results if op.name != "if" else ()',
-        'carried = op.results if op.name == "while" else ()',
+        'results = op.results if op.name != "if" else ()',
+        'results = op.results if op.name == "while" else ()',
         f"{CPU_GROUPS}::test_control_flow_around_barriers",
     ),
     Mutant(
         "assignments read no values from other segments",
         "vyre_opt/lowering/host/barrier_split.py",
-        "seen.update(dict.fromkeys(source for _, source in self.assigns))",
+        "values.update(dict.fromkeys(source for _, source in self.assigns))",
         "pass",
         f"{CPU_GROUPS}::test_values_live_across_barriers",
     ),

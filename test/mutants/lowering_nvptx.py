@@ -138,8 +138,8 @@ MUTANTS = (
     Mutant(
         "the mask of a partial subgroup has one lane too many",
         "vyre_opt/lowering/nvptx/subgroup_ops.py",
-        "i32 {(1 << rest) - 1}",
-        "i32 {(2 << rest) - 1}",
+        "i32 {(1 << remainder) - 1}",
+        "i32 {(2 << remainder) - 1}",
         lit("lowering/ptx_subgroup_lanes"),
     ),
     Mutant(
@@ -194,8 +194,8 @@ MUTANTS = (
     Mutant(
         "the counter of a grid barrier does not come back to 0",
         "vyre_opt/lowering/nvptx/barriers.py",
-        "sub i32 {-TURN}, {others}",
-        "add i32 {-TURN}, {others}",
+        "sub i32 {-TURN}, {other_workgroups}",
+        "add i32 {-TURN}, {other_workgroups}",
         lit("lowering/ptx_cluster"),
     ),
     Mutant(
@@ -243,7 +243,7 @@ MUTANTS = (
     Mutant(
         "a copy to the stage that is read runs meanwhile",
         "vyre_opt/lowering/nvptx/warpgroups.py",
-        "difference.const % some[1] != 0",
+        "difference.const % left[1] != 0",
         "difference.const != 0",
         WARPGROUPS,
     ),
@@ -383,7 +383,7 @@ MUTANTS = (
     Mutant(
         "neighbours of a vector are left out of account where another store follows",
         PENDING_STORES,
-        "distance.const >= other or -distance.const >= width",
+        "distance.const >= other_width or -distance.const >= width",
         "distance.const >= 1 or -distance.const >= 1",
         TWICE_TEST,
     ),

@@ -66,16 +66,16 @@ def exchange_loop(
     # a stale value costs another round, no more
     first, before = w.emit(f"load atomic {kind}, {pointer} {scope} monotonic, {align}"), w.block
     again, attempt, done = w.label("again"), w.label("attempt"), w.label("done")
-    seen, found = w.fresh("seen"), w.fresh("found")
+    expected, loaded = w.fresh("seen"), w.fresh("found")
     w.fall_into(again)
-    w.line(f"{seen} = phi {kind} [ {first}, %{before} ], [ {found}, %{attempt} ]")
-    old = conversions.from_bits(w, SCALAR, dtype, seen)
+    w.line(f"{expected} = phi {kind} [ {first}, %{before} ], [ {loaded}, %{attempt} ]")
+    old = conversions.from_bits(w, SCALAR, dtype, expected)
     new = conversions.bits_of(w, SCALAR, dtype, update(old))
-    stays = w.emit(f"icmp eq {kind} {new}, {seen}") if orders == ("monotonic", "monotonic") else "false"
+    stays = w.emit(f"icmp eq {kind} {new}, {expected}") if orders == ("monotonic", "monotonic") else "false"
     w.branch_if(stays, done, attempt)
     w.start(attempt)
-    pair = w.emit(f"cmpxchg {pointer}, {kind} {seen}, {kind} {new} {scope} {' '.join(orders)}, {align}")
-    w.line(f"{found} = extractvalue {{ {kind}, i1 }} {pair}, 0")
+    pair = w.emit(f"cmpxchg {pointer}, {kind} {expected}, {kind} {new} {scope} {' '.join(orders)}, {align}")
+    w.line(f"{loaded} = extractvalue {{ {kind}, i1 }} {pair}, 0")
     w.branch_if(w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 1"), done, again)
     w.start(done)
     return old

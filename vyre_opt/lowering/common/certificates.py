@@ -36,8 +36,8 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     numbers = {op: number for number, op in enumerate(ops)}
     specs = program.spec_defaults
     proofs = BoundsProofs(program, specs)
-    whole = ValueForms(program, specs, whole_subgroups=True)
-    computed = ((whole.operands.lanes, whole), (None, proofs.forms))
+    subgroup_forms = ValueForms(program, specs, whole_subgroups=True)
+    computed = ((subgroup_forms.operands.lanes, subgroup_forms), (None, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
         along = proofs.proven.get(op, ())

@@ -129,7 +129,7 @@ def compile_cost(program: Program, funcs: Mapping[str, Func], table: CostTable) 
 def inlined_costs(
     program: Program, funcs: Mapping[str, Func], cost_of: Callable[[Op], int]
 ) -> Iterator[tuple[Op, int]]:
-    """The ops of a program in their order, each with its cost by itself; that of a call is that of its function."""
+    """The ops of a program in order, each with its own cost; a call costs as much as its function."""
     of_funcs: dict[str, int] = {}
 
     def cost(op: Op) -> int:

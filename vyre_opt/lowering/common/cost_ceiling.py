@@ -17,5 +17,5 @@ def set_ceiling(milliseconds: int | None) -> None:
 
 
 def cost_ceiling() -> int | None:
-    """The ceiling, in milliseconds; None where there is none."""
+    """The ceiling, in milliseconds; None for no ceiling."""
     return _ceiling

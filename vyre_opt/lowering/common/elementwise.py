@@ -191,8 +191,8 @@ class Elementwise:
             return result
         equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
         x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))
-        merged = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
-        zero = self.emit(f"bitcast {ints} {merged} to {self.kind}")
+        combined_bits = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
+        zero = self.emit(f"bitcast {ints} {combined_bits} to {self.kind}")
         return self.emit(f"select {flags} {equal}, {self.kind} {zero}, {self.kind} {result}")
 
     def fma(self, args: Sequence[str]) -> str:

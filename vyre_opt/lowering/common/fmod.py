@@ -38,7 +38,7 @@ def _normalised(w: Writer, n: Format, significand: str) -> tuple[str, str]:
     return w.emit(f"shl {_ints(n)} {significand}, {shift}"), shift
 
 
-def _unpacked(w: Writer, n: Format, value: str) -> tuple[str, str]:
+def _unpack(w: Writer, n: Format, value: str) -> tuple[str, str]:
     """(significand with its hidden bit, exponent) of a magnitude; the exponent of a subnormal is below 1."""
     i, hidden = _ints(n), 1 << n.fraction_bits
     exponent = w.emit(f"lshr {i} {value}, {n.fraction_bits}")
@@ -74,8 +74,8 @@ def _fmod_text(name: str, element: str, outer: Writer) -> str:
     nan = w.emit(f"bitcast {i} {infinity | (hidden >> 1)} to {f}")
     w.line(f"ret {f} {nan}")
     w.start("valid")
-    mx, ex = _unpacked(w, n, xa)
-    my, ey = _unpacked(w, n, ya)
+    mx, ex = _unpack(w, n, xa)
+    my, ey = _unpack(w, n, ya)
     smaller = w.emit(f"icmp ult {i} {xa}, {ya}")
     w.branch_if(smaller, "same", "loop")
     w.start("same")
@@ -85,22 +85,22 @@ def _fmod_text(name: str, element: str, outer: Writer) -> str:
     w.lines.append(f"  %e = phi {i} [ {ex}, %valid ], [ %lower, %again ]")
     fits = w.emit(f"icmp uge {i} %m, {my}")
     less = w.emit(f"sub {i} %m, {my}")
-    rest = w.emit(f"select i1 {fits}, {i} {less}, {i} %m")
+    remainder = w.emit(f"select i1 {fits}, {i} {less}, {i} %m")
     more = w.emit(f"icmp sgt {i} %e, {ey}")
     w.branch_if(more, "again", "done")
     w.start("again")
-    w.lines.append(f"  %next = shl {i} {rest}, 1")
+    w.lines.append(f"  %next = shl {i} {remainder}, 1")
     w.lines.append(f"  %lower = sub {i} %e, 1")
     w.branch("loop")
     w.start("done")
-    shifted, shift = _normalised(w, n, rest)
+    shifted, shift = _normalised(w, n, remainder)
     exponent = w.emit(f"sub {i} {ey}, {shift}")
     is_normal = w.emit(f"icmp sgt {i} {exponent}, 0")
     low = w.emit(f"and {i} {shifted}, {hidden - 1}")
     normal = w.emit(f"or {i} {w.emit(f'shl {i} {exponent}, {fraction}')}, {low}")
     subnormal = w.emit(f"lshr {i} {shifted}, {w.emit(f'sub {i} 1, {exponent}')}")
     packed = w.emit(f"select i1 {is_normal}, {i} {normal}, {i} {subnormal}")
-    is_zero = w.emit(f"icmp eq {i} {rest}, 0")
+    is_zero = w.emit(f"icmp eq {i} {remainder}, 0")
     magnitude_bits = w.emit(f"select i1 {is_zero}, {i} 0, {i} {packed}")
     signed = w.emit(f"or {i} {magnitude_bits}, {sign}")
     w.line(f"ret {f} {w.emit(f'bitcast {i} {signed} to {f}')}")

@@ -204,9 +204,9 @@ class _GraphWriter:
         w.start(rare)
         name = str(node.payload)
         result = _call(w, self.shape, self.element, self.target, name, graph(name, self.format), arguments)
-        chosen = w.emit(f"select {self.flags} {condition}, {self.kind} {result}, {self.kind} {usual}")
+        selected = w.emit(f"select {self.flags} {condition}, {self.kind} {result}, {self.kind} {usual}")
         w.fall_into(end)
-        return w.phi(self.kind, [(usual, before), (chosen, rare)])
+        return w.phi(self.kind, [(usual, before), (selected, rare)])
 
 
 _TEMPLATES = {

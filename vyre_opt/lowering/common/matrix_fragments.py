@@ -200,7 +200,7 @@ class _Expansion(Walker):
         return elements if held is elements.type else self.b.bitcast(elements, held)
 
     def elementwise(self, op: Op) -> Value:
-        """An op on words, of which some are several elements."""
+        """Expand an op on registers, some of which pack several elements."""
         dtype = self.matrices[op.result]
         plain = DataType.vec(dtype.stored, dtype.lanes)
         operands = tuple(map(self.elements, op.operands))
@@ -208,7 +208,7 @@ class _Expansion(Walker):
         return self.held(result, dtype)
 
     def in_order(self, op: Op, value: Value) -> Value:
-        """The same elements of a lane in the order of the language, or back: that of MMA; else the op is left to the target."""
+        """Reorder a lane's elements between the language's order and that of MMA; other layouts are left to the target."""
         if self.layout is MMA:
             return self.b.bitcast(value, value.type)
         dtype = self.matrices[op.result if op.name == "matrix_pack" else value]
@@ -246,10 +246,10 @@ class _Expansion(Walker):
     def aligned_blocks(self, op: Op) -> list[tuple[int, int]]:
         """See `FragmentLayout.blocks`; [] if rows may not be aligned, or are not in workgroup memory."""
         buffer = self.b.find_buffer(op.attrs["buffer"])
-        aligned = _log2(ROW_BYTES // (buffer.dtype.size_bytes or ROW_BYTES))
+        row_alignment = _log2(ROW_BYTES // (buffer.dtype.size_bytes or ROW_BYTES))
         if self.alignment is None or len(op.operands) != 2 or not buffer.is_workgroup:
             return []
-        if min(self.alignment.of(value) for value in op.operands) < aligned:
+        if min(self.alignment.of(value) for value in op.operands) < row_alignment:
             return []
         return self.layout.blocks(self.matrices[op.result], op.attrs["layout"])
 
@@ -269,11 +269,11 @@ class _Expansion(Walker):
         digits = b.and_(block, 1), b.shr(block, 1)
         words: list[Value] = []
         while blocks:
-            (rows, columns), *others = group = blocks[: 4 if len(blocks) >= 4 else 2]
+            (rows, columns), *more_blocks = group = blocks[: 4 if len(blocks) >= 4 else 2]
             blocks = blocks[len(group) :]
             own_row, own_column = row, b.const(columns, first.type)
             for digit, (r, c) in zip(
-                digits, others, strict=False
+                digits, more_blocks, strict=False
             ):  # the last block is as far from the others
                 own_row = b.add(own_row, b.mul(digit, r - rows)) if r != rows else own_row
                 own_column = b.add(own_column, b.mul(digit, c - columns)) if c != columns else own_column

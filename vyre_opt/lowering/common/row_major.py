@@ -96,7 +96,7 @@ class _RowMajor:
     # --- indices that are parts of one
 
     def taken_apart(self, op: Op) -> Value | None:
-        """The index of an element whose row and column, or more, are the indices of an access; None if there is none."""
+        """The linear index that an access takes apart into its row, column and so on; None for any other access."""
         buffer = self.program.buffers.get(op.attrs.get("buffer", ""))
         if (
             buffer is None
@@ -205,7 +205,7 @@ class _RowMajor:
     # --- bounds
 
     def unsigned(self, index: Value) -> Value:
-        """An index as a number of which a negative one is larger than any extent."""
+        """An index as an unsigned number, so that a negative one is larger than any extent."""
         bits = index.type.bits or 32
         return self.cast(index, DataType.U64 if bits > 32 else _U32)
 

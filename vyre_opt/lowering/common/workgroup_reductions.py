@@ -146,13 +146,13 @@ class _Reduction:
 
     def all_totals(self, buffer: Buffer) -> list[Value]:
         """The totals of all subgroups in every lane, by loads of up to 16 bytes."""
-        most = 1 if self.dtype.is_bool else min(4, 16 * 8 // (self.dtype.bits or 64))
+        widest = 1 if self.dtype.is_bool else min(4, 16 * 8 // (self.dtype.bits or 64))
         totals: list[Value] = []
         while len(totals) < self.subgroups:
-            rest = self.subgroups - len(totals)
-            width = next(each for each in (4, 2, 1) if each <= min(most, rest))
-            loaded = self.b.load(buffer, len(totals), width)
-            totals += [self.b.extract(loaded, k) for k in range(width)] if width > 1 else [loaded]
+            remaining = self.subgroups - len(totals)
+            width = next(each for each in (4, 2, 1) if each <= min(widest, remaining))
+            vector = self.b.load(buffer, len(totals), width)
+            totals += [self.b.extract(vector, k) for k in range(width)] if width > 1 else [vector]
         return totals
 
     def tree(self, values: list[Value]) -> Value:

@@ -17,7 +17,7 @@ WORTH_A_PROOF = 1 << 10
 
 
 def uncovered_tiles(program: Program) -> set[str]:
-    """The workgroup buffers of which a read may find what its workgroup has not written, and all cluster buffers."""
+    """Workgroup buffers with a read that may precede its workgroup's write, and all cluster buffers."""
     clusters = {buffer.name for buffer in program.buffers.values() if buffer.is_cluster}
     tiles = [buffer for buffer in program.buffers.values() if buffer.is_workgroup]
     names = {tile.name for tile in tiles} | clusters

@@ -45,17 +45,17 @@ class Segment:
     def defined_values(self) -> set[Value]:
         return {result for op in self.ops for result in op.results}
 
-    def used(self) -> list[Value]:
+    def used_values(self) -> list[Value]:
         """Values from outside that the segment reads, in the order of their first use."""
         inside: set[Value] = set()
-        seen: dict[Value, None] = {}
+        values: dict[Value, None] = {}
         for op in walk(self.ops):
             for block in op.regions:
                 inside.update(block.args)
             inside.update(op.results)
-            seen.update(dict.fromkeys(op.operands))
-        seen.update(dict.fromkeys(source for _, source in self.assigns))
-        return [value for value in seen if value not in inside]
+            values.update(dict.fromkeys(op.operands))
+        values.update(dict.fromkeys(source for _, source in self.assigns))
+        return [value for value in values if value not in inside]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,14 +93,14 @@ def split_at_barriers(program: Program) -> SegmentPlan:
     grid = any(_is_barrier(op, BEYOND_WORKGROUP) for op in ops)
     aliases: dict[Value, Value] = {}
     items = _cut(program.body.ops, BEYOND_WORKGROUP if grid else _SCOPES, aliases)
-    stored: set[Value] = set()
+    in_memory: set[Value] = set()
     for item in _flat(items):
         if isinstance(item, Segment):
-            stored.update(item.used())
-            stored.update(target for target, _ in item.assigns)
+            in_memory.update(item.used_values())
+            in_memory.update(target for target, _ in item.assigns)
         else:
-            stored.update(control_operands(item.op))
-    return SegmentPlan(items, grid, stored, aliases)
+            in_memory.update(control_operands(item.op))
+    return SegmentPlan(items, grid, in_memory, aliases)
 
 
 def all_segments(items: list[PlanItem]) -> Iterator[Segment]:
@@ -145,9 +145,9 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) ->
         if _is_barrier(op, scopes):
             flush([])
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
-            # A loop keeps what it carries where its results are stored: there the initial values go
-            carried = op.results if op.name != "if" else ()
-            flush(list(zip(carried, inits(op), strict=True)) if carried else [])
+            # a loop carries values in the memory of its results, so the initial values are stored there
+            results = op.results if op.name != "if" else ()
+            flush(list(zip(results, inits(op), strict=True)) if results else [])
             items.append(SplitOp(op, [_block(op, block, scopes, aliases) for block in op.regions]))
         else:
             run.append(op)

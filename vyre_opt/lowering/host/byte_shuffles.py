@@ -1,4 +1,4 @@
-"""`permute` in whole registers: for each byte of an index the byte of a table at that index, 0 where there is none.
+"""`permute` in whole registers: for each byte of an index the byte of a table at that index, 0 beyond the table.
 
 A chunk has the vectors of some lanes, one after the other.  What the machine has decides how it is written:
 
@@ -180,8 +180,8 @@ class ByteShuffle:
                 args = [(kind, at), (kind, "splat (i8 112)")]
                 at = w.call(f"llvm.uadd.sat.v{width}i8", kind, args)
             group = self._section(table, lanes, first)
-            found = w.call(f"llvm.x86.{_PSHUFB[width]}", kind, [(kind, group), (kind, at)])
-            result = w.emit(f"or {kind} {result}, {found}") if result else found
+            bytes_of_group = w.call(f"llvm.x86.{_PSHUFB[width]}", kind, [(kind, group), (kind, at)])
+            result = w.emit(f"or {kind} {result}, {bytes_of_group}") if result else bytes_of_group
         return result
 
     def _section(self, table: str, lanes: Sequence[int], first: int) -> str:

@@ -63,12 +63,12 @@ def if_(emitter: SubgroupEmitter, op: Op) -> None:
 def _if_uniform(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) -> None:
     w = emitter.w
     then, end = w.label("then"), w.label("endif")
-    other = w.label("else") if len(op.regions) > 1 else end
-    w.branch_if(emitter.scalar(op.operands[0]), then, other)
-    for label, block in zip((then, other), op.regions, strict=False):
+    otherwise = w.label("else") if len(op.regions) > 1 else end
+    w.branch_if(emitter.scalar(op.operands[0]), then, otherwise)
+    for label, block in zip((then, otherwise), op.regions, strict=False):
         w.start(label)
-        yielded = write_block(emitter, block.ops)
-        for slot, value in zip(slots, yielded, strict=False):
+        yields = write_block(emitter, block.ops)
+        for slot, value in zip(slots, yields, strict=False):
             slot.store(emitter.get(value, slot.shape))
         w.branch(end)
     w.start(end)
@@ -86,8 +86,8 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
         w.branch_if(builder.any_lane(mask), side, end)
         w.start(side)
         emitter.mask = mask
-        yielded = write_block(emitter, block.ops)
-        for slot, value in zip(slots, yielded, strict=False):
+        yields = write_block(emitter, block.ops)
+        for slot, value in zip(slots, yields, strict=False):
             # The first side may write to all lanes, as the second overwrites its own
             slot.store_in(mask if number else None, emitter.lanes(value))
         emitter.mask = outer
@@ -257,7 +257,7 @@ def write_for(
 
 
 def _leaps(emitter: SubgroupEmitter, loop: Op) -> bool:
-    """Whether each iteration goes on beyond what other subgroups take, so that no processor foresees what is loaded."""
+    """Whether each iteration skips the elements of other subgroups, a stride that hardware prefetchers do not follow."""
     step = bounds(loop)[2]
     return (
         isinstance(step, int) and step > SUBGROUP_SIZE and emitter.facts.stride(loop.regions[0].args[0]) == 1

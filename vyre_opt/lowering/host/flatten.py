@@ -39,7 +39,7 @@ class _Flattener:
         return copy
 
     def ops(self, block: Block, replacements: dict[Value, Value], out: list[Op]) -> None:
-        """Append copies of a block's ops, but for its terminator."""
+        """Append copies of a block's ops, without its terminator."""
         for op in block.ops:
             if op.definition.is_terminator:
                 continue

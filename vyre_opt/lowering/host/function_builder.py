@@ -106,7 +106,7 @@ class FunctionBuilder:
         return self.rows if self.facts.row_stride(value) is not None else WIDE
 
     def last_use(self, value: Value) -> int:
-        """The number of the last op with `value` as an operand, -1 if there is none."""
+        """The number of the last op with `value` as an operand; -1 for an unused value."""
         if not self.last_uses:
             self.last_uses.update((operand, n) for op, n in self.numbers.items() for operand in op.operands)
         return self.last_uses.get(value, -1)

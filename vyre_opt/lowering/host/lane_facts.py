@@ -95,7 +95,7 @@ class LaneFacts:
 
 
 class _Strides:
-    """The strides of values within each run of `width` lanes, of which a subgroup has a whole number.
+    """The strides of values within each run of `width` lanes; `width` divides the lanes of a subgroup.
 
     `wider`: those of whole subgroups, which hold in each row too.  Rows have strides for integers alone, which are what
     addresses are made of: all else is computed for all lanes at once.
@@ -164,20 +164,20 @@ class _Strides:
             is_progression = not isinstance(step, Value) or self.is_uniform(step)
             start = self.of(lower) if isinstance(lower, Value) else _UNIFORM
             self.strides[body.args[0]] = start if is_progression else None
-        carried = [self.of(value) for value in inits(op)]
+        initial = [self.of(value) for value in inits(op)]
         while True:
             for args in groups:
-                self.strides.update(zip(args, carried, strict=True))
+                self.strides.update(zip(args, initial, strict=True))
             for block in op.regions:
                 self._block(block)
-            yielded = body.terminator.operands if body.terminator is not None else ()
-            pairs = zip(carried, yielded, strict=False)
+            yields = body.terminator.operands if body.terminator is not None else ()
+            pairs = zip(initial, yields, strict=False)
             after = [stride if stride == self.of(value) else None for stride, value in pairs]
-            if after == carried[: len(after)]:
+            if after == initial[: len(after)]:
                 break
-            carried = after
+            initial = after
         split = self.diverges(op)
-        for result, stride in zip(op.results, carried, strict=True):
+        for result, stride in zip(op.results, initial, strict=True):
             self.strides[result] = None if split else stride
 
     # --- ops
@@ -277,9 +277,9 @@ class _Strides:
         expr = self.affine.exprs.get(value)
         if not isinstance(expr, AffineExpr):
             return None
-        ids, rest = expr.local_id_coefficients()
+        ids, terms = expr.local_id_coefficients()
         steps = [(self.axis_strides[AXES.index(axis)], coefficient) for axis, coefficient in ids.items()]
-        steps += [(self._symbol_stride(symbol), coefficient) for symbol, coefficient in rest.items()]
+        steps += [(self._symbol_stride(symbol), coefficient) for symbol, coefficient in terms.items()]
         total = 0
         for stride, coefficient in steps:
             if stride is None:

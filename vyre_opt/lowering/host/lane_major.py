@@ -70,7 +70,7 @@ class LaneMajorVectors:
         self._unwritten: dict[Value, None] = {}
         self._has_store = False
 
-    # --- what is held here, and how
+    # --- values in this layout
 
     def takes(self, op: Op) -> bool:
         """Whether the op is written chunk by chunk."""
@@ -153,7 +153,7 @@ class LaneMajorVectors:
         self._put_off(_PendingWrite(write, None))
 
     def after(self, finish: Callable[[], None]) -> None:
-        """Do something behind the chunks of what is put off."""
+        """Run a callback after the chunks of a deferred op."""
         self._put_off(_PendingWrite(lambda number: "", lambda chunks: finish()))
 
     def _put_off(self, item: _PendingWrite, *values: Value) -> None:

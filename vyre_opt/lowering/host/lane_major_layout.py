@@ -44,8 +44,8 @@ def lane_major_layout(program: Program, facts: LaneFacts, register_bytes: int) -
         for value in op.operands:
             users.setdefault(value, []).append(op)
     ops = [op for of_value in users.values() for op in of_value]
-    reached = {v for op in ops if op.definition.format in _SEEDS for v in (*op.operands, *op.results)}
-    waiting = list(reached)
+    seeds = {v for op in ops if op.definition.format in _SEEDS for v in (*op.operands, *op.results)}
+    waiting = list(seeds)
     while waiting:
         value = waiting.pop()
         around = [*users.get(value, ()), *([value.owner] if isinstance(value.owner, Op) else [])]
@@ -53,10 +53,10 @@ def lane_major_layout(program: Program, facts: LaneFacts, register_bytes: int) -
             if op.definition.format in _MOVED_TOGETHER and all(
                 map(_is_integral, (*op.operands, *op.results))
             ):
-                joined = {v for v in (*op.operands, *op.results) if v.type.is_vec} - reached
-                reached |= joined
-                waiting += joined
-    values = [v for v in reached if v.type.is_vec and _may_be_lane_major(v)]
+                connected = {v for v in (*op.operands, *op.results) if v.type.is_vec} - seeds
+                seeds |= connected
+                waiting += connected
+    values = [v for v in seeds if v.type.is_vec and _may_be_lane_major(v)]
     widest = max([1, *(v.type.lanes for v in values if not facts.is_uniform(v))])
     lanes = max(1, register_bytes // widest)
     registers = {v: -(-_bytes(v, facts) // register_bytes) for v in values}
@@ -73,7 +73,7 @@ def _is_integral(value: Value) -> bool:
 
 
 def _may_be_lane_major(value: Value) -> bool:
-    """Whether the op that gives a value is one of those that are written here, or a load."""
+    """Whether a value's op is a load, or one that this layout supports."""
     op = value.owner
     if not isinstance(op, Op) or not all(map(_is_integral, (*op.operands, *op.results))):
         return False

@@ -1,4 +1,4 @@
-"""Size of the values of a program that are live at the same time, and the choice of those that are kept in memory.
+"""Size of the values that are live at the same time, and the choice of values to keep in memory.
 
 LLVM keeps values in registers and on the stack, and its allocation takes quadratic time in how many are live.  So
 where those of a subgroup's 32 lanes take more than BUDGET bytes, the large and the long-lived ones go to the
@@ -116,12 +116,12 @@ class _LiveRanges:
         for value, size in sizes.items():
             changes[self.starts[value]] += size
             changes[self.ends[value] + 1] -= size
-        most, at, live = 0, None, 0
+        most_bytes, at, live = 0, None, 0
         for op, change in zip(self.ops, changes, strict=False):
             live += change
-            if live > most:
-                most, at = live, op
-        return Peak(at, most)
+            if live > most_bytes:
+                most_bytes, at = live, op
+        return Peak(at, most_bytes)
 
     def in_slots(self, values: Iterable[Value], sizes: Mapping[Value, int]) -> list[ValueInMemory]:
         """The values with slots, each as large as its values, and taken again once its last value is dead."""

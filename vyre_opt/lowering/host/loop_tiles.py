@@ -66,18 +66,22 @@ def _tiles(program: Program, facts: LaneFacts, loop: Op) -> list[Tile]:
             if base is not None:
                 _add(tiles, op, base)
     tiled = {op for tile in tiles for op in tile.moves}
-    others = [op for op in body.walk() if op.definition.format in ("load", "store") and op not in tiled]
+    other_accesses = [
+        op for op in body.walk() if op.definition.format in ("load", "store") and op not in tiled
+    ]
     return [
         tile
         for tile in tiles[:MAX_TILES]
-        if _keeps_order(tile, [*others, *(op for other in tiles if other is not tile for op in other.moves)])
+        if _keeps_order(
+            tile, [*other_accesses, *(op for other in tiles if other is not tile for op in other.moves)]
+        )
     ]
 
 
 def _keeps_order(tile: Tile, others: Sequence[Op]) -> bool:
     """Whether no other access may meet what the tile moves earlier or later."""
-    rest = [op for op in others if op.attrs["buffer"] == tile.buffer]
-    return not rest if tile.is_stored else all(op.name == "load" for op in rest)
+    conflicting = [op for op in others if op.attrs["buffer"] == tile.buffer]
+    return not conflicting if tile.is_stored else all(op.name == "load" for op in conflicting)
 
 
 def _row(program: Program, facts: LaneFacts, op: Op, counter: Value, varying: set[Value]) -> Value | None:
@@ -123,9 +127,9 @@ def _is_same(a: Value, b: Value) -> bool:
     """Whether two pure values are the same, since they are computed in the same way."""
     if a is b:
         return True
-    one, other = a.owner, b.owner
-    if not isinstance(one, Op) or not isinstance(other, Op) or not one.definition.is_pure:
+    first, second = a.owner, b.owner
+    if not isinstance(first, Op) or not isinstance(second, Op) or not first.definition.is_pure:
         return False
-    if one.name != other.name or one.attrs != other.attrs or a.type is not b.type:
+    if first.name != second.name or first.attrs != second.attrs or a.type is not b.type:
         return False
-    return all(map(_is_same, one.operands, other.operands))
+    return all(map(_is_same, first.operands, second.operands))

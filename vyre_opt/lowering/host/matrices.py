@@ -107,7 +107,7 @@ def _if_active(emitter: SubgroupEmitter, make: Callable[[], list[str]], kind: st
 
 
 def unpack(emitter: SubgroupEmitter, op: Op) -> None:
-    """Read a matrix from memory, of which 8 neighbours of 8 rows are read at a time: two elements of each lane."""
+    """Read a matrix from memory, 8 adjacent elements of 8 rows at a time: two elements of each lane."""
     builder, kind = emitter.builder, carrier(op.operands[0].type.element)
     place, elements = _in_memory(emitter, op.operands[0], kind), list[str]()
     for pieces in _blocks(op):
@@ -190,7 +190,7 @@ def _function(builder: FunctionBuilder, rows: int, depth: int, columns: int, kin
 
 
 def product_function(name: str, rows: int, depth: int, columns: int, kind: str, lanes: int) -> str:
-    """The text of name(c, a, b), which adds a b to c: matrices in memory of `kind`, of which a register has `lanes`."""
+    """The text of name(c, a, b), which adds a b to c: matrices in memory with elements of `kind`, `lanes` in a register."""
     together = max(1, lanes // columns)  # rows of b in a register
     return _text(name, rows, depth, columns, kind, _at_once(lanes, rows, columns * together), together)
 

@@ -328,8 +328,8 @@ def _load_runs(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: 
 
 def _are_in_bounds(builder: FunctionBuilder, access: SubgroupAccess, indices: Words) -> str:
     """An i1: whether all lanes of the runs that start at `indices` are in bounds."""
-    highest, *others = indices
-    for index in others:
+    highest, *more = indices
+    for index in more:
         highest = builder.w.call("llvm.umax.i64", "i64", [("i64", highest), ("i64", index)])
     return builder.w.emit(f"icmp ult i64 {highest}, {_limit_run(builder, access)}")
 
@@ -340,7 +340,7 @@ def _is_rarely_outside(emitter: SubgroupEmitter, access: SubgroupAccess) -> bool
 
 
 def _load_wide(builder: FunctionBuilder, access: SubgroupAccess, indices: Words, scalar_stride: int) -> Words:
-    """The parts of all lanes, of which runs start at `indices`."""
+    """The parts of all lanes, from runs that start at `indices`."""
     load_run = _load_run if scalar_stride else _load_for_run
     runs = [load_run(builder, access, index, scalar_stride) for index in indices]
     return [builder.concatenate(access.memory, access.run, vectors) for vectors in zip(*runs, strict=True)]
@@ -359,7 +359,7 @@ def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scala
 
 
 def _load_windows(builder: FunctionBuilder, access: SubgroupAccess, indices: Words) -> str:
-    """Words of all lanes, of which runs start at `indices`: a load of all scalars of some lanes at a time, then a shuffle."""
+    """Words of all lanes, from runs that start at `indices`: a load of all scalars of some lanes at a time, then a shuffle."""
     lanes, parts, words = access.window, access.parts, []
     assert access.stride is not None
     scalars = f"<{lanes * parts} x {access.memory}>"
@@ -374,7 +374,7 @@ def _load_windows(builder: FunctionBuilder, access: SubgroupAccess, indices: Wor
 
 
 def _fetch_ahead(builder: FunctionBuilder, access: SubgroupAccess, address: str) -> None:
-    """Begin to fetch what is AHEAD of a run that is loaded from a buffer, where the processor does not do so by itself."""
+    """Prefetch the elements AHEAD of a run that is loaded from a buffer, where the hardware prefetcher would not."""
     if not builder.fetches_ahead or builder.program.buffers[access.op.attrs["buffer"]].is_on_chip:
         return
     for line in range(0, access.run * access.parts * access.align, LINE):
@@ -421,7 +421,7 @@ def _store_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, r
 
 
 def _branch_if_full(builder: FunctionBuilder, mask: str, lanes: int) -> tuple[str, str, str]:
-    """Begins the block for a mask of all `lanes`; gives its label, that for other masks, and that of the end.
+    """Begin the block for a mask of all `lanes`; return its label, the label for other masks, and that of the end.
 
     Some processors take five times as long for a masked move from or to memory as for a plain one, whatever the mask is.
     """
@@ -454,10 +454,10 @@ def _part_of_word(builder: FunctionBuilder, access: SubgroupAccess, word: str, p
     """Scalar number `part` of the words that lanes have loaded."""
     w, bits, wide = builder.w, access.dtype.bits or 0, WIDE.of(access.word)
     shifted = w.emit(f"lshr {wide} {word}, {WIDE.integer(access.word, bits * part)}")
-    whole = w.emit(f"trunc {wide} {shifted} to {WIDE.of(f'i{bits}')}")
+    part_bits = w.emit(f"trunc {wide} {shifted} to {WIDE.of(f'i{bits}')}")
     if access.memory == f"i{bits}":
-        return whole
-    return w.emit(f"bitcast {WIDE.of(f'i{bits}')} {whole} to {WIDE.of(access.memory)}")
+        return part_bits
+    return w.emit(f"bitcast {WIDE.of(f'i{bits}')} {part_bits} to {WIDE.of(access.memory)}")
 
 
 def _gather_words(emitter: SubgroupEmitter, access: SubgroupAccess, offsets: str, cold: bool = False) -> str:
@@ -742,15 +742,15 @@ def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     _check_lanes(emitter, access, indices)
     offsets = _scalar_offsets(builder, access, indices)
     operands = [emitter.lane(value) for value in op.operands[1:]]
-    counted = None
+    count_label = None
     if is_alone and not takes_old and len(operands) == 1:
-        counted = _count_if_all_active(emitter, access, operands[0])
+        count_label = _count_if_all_active(emitter, access, operands[0])
     bits = emitter.active_bits()
     old = runtime.atomic(builder, op, access.pointer, offsets, operands, bits, is_alone, takes_old)
     if old is not None:
         emitter.define(op.result, [old])
-    if counted is not None:
-        emitter.w.fall_into(counted)
+    if count_label is not None:
+        emitter.w.fall_into(count_label)
 
 
 def _count_if_all_active(emitter: SubgroupEmitter, access: SubgroupAccess, values: str) -> str:
@@ -796,8 +796,10 @@ def begin_totals(builder: FunctionBuilder, ops: Iterable[Op]) -> None:
 def _combine_with_total(emitter: SubgroupEmitter, op: Op) -> None:
     builder, dtype, slot = emitter.builder, op.result.type, emitter.builder.totals[op]
     total = builder.load(WIDE.type(dtype), slot)
-    combined = elementwise.apply(emitter.w, WIDE, _combiner(op), dtype, [total, emitter.lane(op.operands[1])])
-    builder.store(WIDE.type(dtype), builder.blend(emitter.mask, carrier(dtype), combined, total), slot)
+    new_value = elementwise.apply(
+        emitter.w, WIDE, _combiner(op), dtype, [total, emitter.lane(op.operands[1])]
+    )
+    builder.store(WIDE.type(dtype), builder.blend(emitter.mask, carrier(dtype), new_value, total), slot)
 
 
 def finish_totals(emitter: SubgroupEmitter) -> None:

@@ -24,7 +24,7 @@ from .subgroup_emitter import SubgroupEmitter
 __all__ = ["is_heavy", "weigh_ops", "write_block"]
 
 CHECKED, LANES = 16, 8
-"""The weight of a checked access or an assert, which may exit, and the elements of an op's longest vector for each of which it weighs 1."""
+"""Weight of a checked access or an assert, which may exit; and elements of an op's longest vector for a weight of 1."""
 
 INSTRUCTIONS = 16
 """Instructions of weight 1, of an op on vectors that are held lane after lane."""
@@ -126,8 +126,8 @@ def _write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     # Numbers follow the program, so any later use is outside of the part
     last = max(builder.numbers[op] for op in ops[-1].walk())
     results = [value for op in ops for value in op.results if builder.last_use(value) > last]
-    passed = [value for value in results if emitter.held(value) is not None]  # the others are in memory
-    _OutlinedPart(emitter, ops, [*allocas, *body]).call(passed)
+    in_registers = [value for value in results if emitter.held(value) is not None]  # the others are in memory
+    _OutlinedPart(emitter, ops, [*allocas, *body]).call(in_registers)
     for value in results:
         on_define(value)
 

@@ -52,23 +52,21 @@ def lower(
 ) -> HostCode:
     """The code of a flat program (see flatten.py) for the machine of an LLVM triple and data layout.
 
-    `specs`: encoded values of all specialization constants.  `debug_info`: with line tables.  Raises UnloweredKernel, TooManyLive, DiagnosticError
-    for one that would take too long to compile, and DivergentBarrier for one that would not verify.
+    `specs`: encoded values of all specialization constants.  `debug_info`: whether to emit line tables.  Raises
+    UnloweredKernel, TooManyLive, DiagnosticError for a program that would take too long to compile, and DivergentBarrier
+    for one that would not verify.
     """
     ops = list(program.walk())
     for op in ops:
         if op.definition.kernel is not None:
             raise UnloweredKernel(op)
     check_compile_cost(program, {}, HOST)
-    module = ModuleText(triple, layout, lines=LineTable("FullDebug") if debug_info else None)
-    define_fault(module)
-    if not features.half:
-        define_half_conversions(module)
+    module = _new_module(triple, layout, features, debug_info)
     buffers = [b for b in program.buffers.values() if not b.is_on_chip]
     pointers = {b.name: f"%b{number}" for number, b in enumerate(buffers)}
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
     counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})
-    written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
+    written_buffers = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
     facts = LaneFacts(program, specs)
     in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
@@ -91,7 +89,7 @@ def lower(
     emitter.write()
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)
-    signature = Signature(names, written, len(params))
+    signature = Signature(names, written_buffers, len(params))
     runs = row_runs(program, specs, facts.proven)
     _define_groups(builder, signature, emitter.context_bytes, "" if runs is None else QUICK)
     if runs is not None:
@@ -103,7 +101,16 @@ def lower(
             TABLE,
         )
     _define_entry(module, program, signature, _GROUPS if runs is None else BATCHES)
-    return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
+    return HostCode(module.text(), names, written_buffers, emitter.context_bytes, plan.has_grid_barrier)
+
+
+def _new_module(triple: str, layout: str, features: SimdFeatures, debug_info: bool) -> ModuleText:
+    """A module with the functions that all programs share."""
+    module = ModuleText(triple, layout, lines=LineTable("FullDebug") if debug_info else None)
+    define_fault(module)
+    if not features.half:
+        define_half_conversions(module)
+    return module
 
 
 def _define_groups(

@@ -57,19 +57,21 @@ def row_blocks(
         op.name == "load" and facts.stride(op.index) == 1 and op.index not in varying for op in inside
     ):
         return None
-    carried = [arg for loop in loops for arg in loop.regions[0].args if facts.stride(arg) is None]
-    size = sum(SUBGROUP_SIZE * (arg.type.bits or 0) // 8 for arg in carried)
-    most = register_bytes * REGISTERS.get(register_bytes, 16) // 2 // max(size, 1)
-    rows = gcd(height, MOST_ROWS, 1 << max(0, most.bit_length() - 1))
+    carried_values = [arg for loop in loops for arg in loop.regions[0].args if facts.stride(arg) is None]
+    size = sum(SUBGROUP_SIZE * (arg.type.bits or 0) // 8 for arg in carried_values)
+    max_rows = register_bytes * REGISTERS.get(register_bytes, 16) // 2 // max(size, 1)
+    rows = gcd(height, MOST_ROWS, 1 << max(0, max_rows.bit_length() - 1))
     return RowBlocks(rows, varying) if rows > 1 else None
 
 
 def may_repeat(ops: Sequence[Op]) -> bool:
-    """Whether an invocation that runs twice leaves what it leaves once."""
+    """Whether an invocation is idempotent: running it twice leaves the same memory as running it once."""
     if any(op.definition.format == "atomic" for op in ops):
         return False
-    loaded, stored = ({op.attrs["buffer"] for op in ops if op.name == name} for name in ("load", "store"))
-    return loaded.isdisjoint(stored)
+    loaded_buffers, stored_buffers = (
+        {op.attrs["buffer"] for op in ops if op.name == name} for name in ("load", "store")
+    )
+    return loaded_buffers.isdisjoint(stored_buffers)
 
 
 def _is_plain(op: Op) -> bool:

@@ -53,7 +53,7 @@ def define_batches(
     new_builder: Callable[[], FunctionBuilder],
     table: Table,
 ) -> None:
-    """Define the functions; `new_builder` makes one for the program of `runs`, `table` is that of the emitters."""
+    """Define the functions.  `new_builder`: makes a builder for the program of `runs`; `table`: table of the emitters."""
     module = new_builder().module
     name = runs.program.name
     module.define("vyre.spans", _spans(runs, signature, workgroup, new_builder(), table), name)
@@ -337,7 +337,7 @@ class _Intervals:
         return w.emit(f"or i1 {is_ahead}, {is_large}")
 
     def _comparison(self, condition: Condition) -> tuple[str, Value, str]:
-        """A condition as `lt` or `ge`, the value that grows, and what it is compared with (i64)."""
+        """A condition as `lt` or `ge`, the growing value, and the bound that it is compared with (i64)."""
         op = condition.value.owner
         assert isinstance(op, Op)
         relation, (value, bound) = op.name, op.operands

@@ -194,12 +194,14 @@ class _Cut:
 
         `loops`: those around, by their counters.
         """
-        kept: list[Op] = []
+        remaining: list[Op] = []
         for op in block.ops:
             if op.name == "trap" or (op.name == "for" and isinstance(bounds(op)[2], Value)):
                 return False
             if op.name == "if" and _traps(op):
-                self.checks += [_in_all_rounds(c, loops, kept) for c in _conjuncts(op.operands[0], False)]
+                self.checks += [
+                    _in_all_rounds(c, loops, remaining) for c in _conjuncts(op.operands[0], False)
+                ]
                 continue
             inner = {**loops, op.regions[0].args[0]: op} if op.name == "for" else loops
             if not all(self.take_checks(region, inner) for region in op.regions):
@@ -209,8 +211,8 @@ class _Cut:
                     return False
                 self.checks.append(InBounds(op.index, op.attrs["buffer"]))
                 op.attrs = {**op.attrs, "in_bounds": True}
-            kept.append(op)
-        block.ops = kept
+            remaining.append(op)
+        block.ops = remaining
         return True
 
 
@@ -218,8 +220,8 @@ def _is_nested(body: Block, first: Op, second: Op) -> bool:
     """Whether a branch is taken only where another one is, which yields for nothing but this whether it is."""
     if first.name != "if" or second.name != "if" or len(first.results) != 1 or len(second.regions) != 1:
         return False
-    other = first.regions[1]
-    is_false = len(other.ops) == 2 and constant_value(other.ops[1].operands[0]) == 0
+    otherwise = first.regions[1]
+    is_false = len(otherwise.ops) == 2 and constant_value(otherwise.ops[1].operands[0]) == 0
     uses = [operand for op in body.walk() for operand in op.operands].count(first.result)
     return is_false and second.operands == first.results and uses == 1
 
@@ -253,21 +255,21 @@ def _in_all_rounds(condition: Condition, loops: Mapping[Value, Op], ops: list[Op
 
 def _sweep(block: Block, uses: Counter[Value]) -> None:
     """Remove pure ops without uses: those of conditions that were taken out, mostly."""
-    kept: list[Op] = []
+    remaining: list[Op] = []
     for op in reversed(block.ops):
         for region in op.regions:
             _sweep(region, uses)
         if op.definition.is_pure and not any(uses[result] for result in op.results):
             uses.subtract(op.operands)
         else:
-            kept.append(op)
-    block.ops = kept[::-1]
+            remaining.append(op)
+    block.ops = remaining[::-1]
 
 
 def _traps(op: Op) -> bool:
     """Whether a branch ends in a fault, and does nothing else."""
-    *others, end = op.regions[0].ops or [op]
-    return len(op.regions) == 1 and end.name == "trap" and all(o.definition.is_pure for o in others)
+    *body, end = op.regions[0].ops or [op]
+    return len(op.regions) == 1 and end.name == "trap" and all(o.definition.is_pure for o in body)
 
 
 def _conjuncts(value: Value, holds: bool) -> list[Condition]:

@@ -291,7 +291,7 @@ class SegmentEmitter:
         inside = segment.defined_values()
         emitter = SubgroupEmitter(self.builder, self._existing_lanes(), TABLE)
         emitter.memory = self if self.in_memory else None
-        for value in segment.used():
+        for value in segment.used_values():
             if value not in inside:
                 self._make_available(emitter, value)
 
@@ -326,8 +326,8 @@ class SegmentEmitter:
     def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
         # A branch around a grid barrier is taken once for all workgroups, so all must agree
-        needed = Level.GRID if set(BEYOND_WORKGROUP) & set(scopes) else Level.WORKGROUP
-        if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
+        level = Level.GRID if set(BEYOND_WORKGROUP) & set(scopes) else Level.WORKGROUP
+        if any(self.builder.facts.level(value) > level for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
         write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}
         around = self.w.at(split.op.loc)

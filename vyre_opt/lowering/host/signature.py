@@ -16,7 +16,8 @@ Typed = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`buffers`: names, in the order of the arguments; `written`: those that a run changes; `scalars`: the number of params."""
+    """`buffers`: names, in the order of the arguments; `written`: names of buffers that a run changes; `scalars`: number of
+    params."""
 
     buffers: Sequence[str]
     written: Container[str]

@@ -1,4 +1,4 @@
-"""Writes the ops of one subgroup, 32 lanes of a workgroup; this file has those that only compute.
+"""Writes the ops of one subgroup, 32 lanes of a workgroup; this file has the pure ops.
 
 A value that is uniform over the subgroup, or an arithmetic progression over its lanes (see
 lane_facts.py), is held as a scalar, its value in lane 0; one that is so in each row of lanes as a
@@ -160,7 +160,7 @@ class SubgroupEmitter:
         return self._progression(kind, WIDE, spread, self.facts.row_stride(value), steps)
 
     def rows(self, value: Value) -> Parts:
-        """`value`, which has a stride in each row, as vectors of what it is in the first lane of each."""
+        """Vectors of the first lane's value in each row, for `value` with a stride in each row."""
         parts, shape = self.values[value], self.builder.rows
         if self.shape(value) is not SCALAR:
             assert self.shape(value) is shape, value

@@ -78,7 +78,7 @@ class TileLoop:
             w.line(f"call void @{name}(ptr {at}, ptr {offsets}, i32 {bits}, i64 {count}, ptr {columns})")
 
     def take_column(self, number: str) -> None:
-        """Let the accesses of what is written next be to a column (i64) on the stack."""
+        """Redirect accesses in the block to a column (i64) on the stack."""
         for tile, columns in zip(self.tiles, self._columns, strict=True):
             kind = f"[{SUBGROUP_SIZE} x {_ELEMENT}]"
             at = self.w.emit(f"getelementptr {kind}, ptr {columns}, i64 {number}")

@@ -43,7 +43,7 @@ BOUNDS = ("none", "clamp", "trap")
 
 FILLED_BYTES = 72
 RECORD_BYTES = 88
-"""Bytes of a fault record: those that a fault writes, and all of them with the copy for the host.
+"""Bytes of a fault record: the part that a fault writes, and the whole with the copy for the host.
 
      0  site, 0 if there is no fault     32  index     56  three open extents
      4  workgroup x y z, local x y z     40  length    68  nothing
@@ -77,7 +77,7 @@ class KernelParam:
 
 @dataclass(frozen=True, slots=True)
 class FaultSite:
-    """An op that may fault.  `kind` is that of a ProgramError: bounds, trap, assert or step.
+    """An op that may fault.  `kind`: the kind of its ProgramError: bounds, trap, assert or step.
 
     `width`: the number of elements that the access touches.
     """

@@ -68,18 +68,18 @@ def _wait_for_grid(emitter: FunctionEmitter) -> None:
     w.start(leader)
     w.line('fence syncscope("device") seq_cst')
     total = w.emit(f"mul i32 {w.emit(f'mul i32 {sizes[0]}, {sizes[1]}')}, {sizes[2]}")
-    others = w.emit(f"sub i32 {total}, 1")
-    last = w.emit(f"sub i32 {-TURN}, {others}")
-    added = w.emit(f"select i1 {_all_zero(emitter, ids)}, i32 {last}, i32 1")
-    old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
+    other_workgroups = w.emit(f"sub i32 {total}, 1")
+    last = w.emit(f"sub i32 {-TURN}, {other_workgroups}")
+    increment = w.emit(f"select i1 {_all_zero(emitter, ids)}, i32 {last}, i32 1")
+    old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {increment} syncscope("device") acq_rel, align 4')
     w.fall_into(waiting)
     # A workgroup whose leader has faulted never arrives
     if emitter.context.may_fault:
         poll(emitter)
     now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
     changed = w.emit(f"xor i32 {old}, {now}")
-    flipped = w.emit(f"icmp slt i32 {changed}, 0")
-    w.branch_if(flipped, done, waiting)
+    is_flipped = w.emit(f"icmp slt i32 {changed}, 0")
+    w.branch_if(is_flipped, done, waiting)
     w.start(done)
 
 

@@ -25,7 +25,7 @@ SIGNS = 0xBA98
 
 
 def permute_bytes(w: Writer, table: Sequence[str], index: Sequence[str], is_inside: bool) -> list[str]:
-    """The bytes (i8) of the table at the indices, 0 where there is none.
+    """The bytes (i8) of the table at the indices; 0 for an index beyond the table.
 
     `is_inside`: no byte of the index is as large as the table's length.
     """
@@ -33,18 +33,18 @@ def permute_bytes(w: Writer, table: Sequence[str], index: Sequence[str], is_insi
     words += ["0"] * (len(words) % 2)
     result: list[str] = []
     for word in _words(w, index):
-        result += _bytes(w, _permuted(w, words, word, is_inside and len(table) <= GROUP))
+        result += _bytes(w, _permute_words(w, words, word, is_inside and len(table) <= GROUP))
     return result[: len(index)]
 
 
-def _permuted(w: Writer, words: Sequence[str], index: str, is_inside: bool) -> str:
+def _permute_words(w: Writer, words: Sequence[str], index: str, is_inside: bool) -> str:
     digits = _digits(w, index)
     result = ""
     for number in range(len(words) // 2):
-        found = _prmt(w, words[2 * number], words[2 * number + 1], digits)
+        permuted = _prmt(w, words[2 * number], words[2 * number + 1], digits)
         if not is_inside:
-            found = w.emit(f"and i32 {found}, {_of_group(w, index, number)}")
-        result = w.emit(f"or i32 {result}, {found}") if result else found
+            permuted = w.emit(f"and i32 {permuted}, {_of_group(w, index, number)}")
+        result = w.emit(f"or i32 {result}, {permuted}") if result else permuted
     return result
 
 

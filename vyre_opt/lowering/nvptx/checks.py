@@ -84,7 +84,7 @@ def _group(emitter: FunctionEmitter, block: Block, start: int) -> tuple[list[Op]
     between: dict[Value, Op] = {}
     """The pure ops since the first load, by their results."""
     late = set(block.ops[start].results)
-    """Values that come out of loads, and what is computed from them."""
+    """Results of loads, and all values computed from them."""
     for op in block.ops[start + 1 :]:
         if (
             op.regions
@@ -104,8 +104,8 @@ def _group(emitter: FunctionEmitter, block: Block, start: int) -> tuple[list[Op]
             late.update(op.results)
         else:
             between.update(dict.fromkeys(op.results, op))
-    wanted = set(ahead)
-    return loads, [op for op in block.ops[start + 1 :] if op in wanted]
+    members = set(ahead)
+    return loads, [op for op in block.ops[start + 1 :] if op in members]
 
 
 def _computing(value: Value, between: dict[Value, Op]) -> list[Op]:

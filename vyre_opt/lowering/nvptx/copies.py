@@ -40,14 +40,14 @@ def _copy_async(emitter: FunctionEmitter, op: Op) -> None:
     if runs is not None and (run := runs.runs.get(op)):
         copy_run(emitter, op, run)
         return
-    load, piece = _moved(emitter, op)
+    load, piece = _load_and_bytes(emitter, op)
     if load is None:
         store(emitter, op)
     else:
         _copy(emitter, op, load, piece)
 
 
-def _moved(emitter: FunctionEmitter, op: Op) -> tuple[Op | None, int]:
+def _load_and_bytes(emitter: FunctionEmitter, op: Op) -> tuple[Op | None, int]:
     """The load of what a copy moves by itself, and the bytes that it moves at a time; None for a copy that is a store."""
     value, index = op.operands
     load = _constant_source(emitter, value)
@@ -64,7 +64,7 @@ def _copy(emitter: FunctionEmitter, op: Op, load: Op, piece: int, condition: str
     """`condition`: an i1; where it does not hold, zeros are written and nothing is read."""
     value, index = op.operands
     target = locate(emitter, op, index, value.type)
-    origin = _found(emitter, load)
+    origin = _locate(emitter, load)
     element, w = value.type.element, emitter.w
     lanes = piece // (element.size_bytes or 1)
     name = f"llvm.nvvm.cp.async.{'cg' if piece == SIZES[0] else 'ca'}.shared.global.{piece}"
@@ -86,7 +86,7 @@ def copies_or_zeros(emitter: FunctionEmitter, op: Op, run: RunBlock) -> bool:
     value, (zero, place), runs = copy.operands[0], zeros.operands, emitter.context.runs
     if zero.type is not value.type or not _is_zero(zero) or not _is_same(place, copy.index):
         return False
-    load, piece = _moved(emitter, copy)
+    load, piece = _load_and_bytes(emitter, copy)
     if load not in before or (runs is not None and copy in runs.runs):
         return False
     if emitter.context.bounds != "none" and not is_in_bounds(emitter, load):
@@ -103,16 +103,16 @@ def copies_or_zeros(emitter: FunctionEmitter, op: Op, run: RunBlock) -> bool:
 
 def _is_same(a: Value, c: Value, depth: int = MAX_DEPTH) -> bool:
     """Whether two values are computed by the same ops of the same values."""
-    one, other = a.owner, c.owner
-    if a is c or not isinstance(one, Op) or not isinstance(other, Op) or not depth:
+    first, second = a.owner, c.owner
+    if a is c or not isinstance(first, Op) or not isinstance(second, Op) or not depth:
         return a is c
     return (
-        one.definition is other.definition
-        and one.definition.is_pure
-        and not one.regions
+        first.definition is second.definition
+        and first.definition.is_pure
+        and not first.regions
         and a.type is c.type
-        and one.attrs == other.attrs
-        and all(_is_same(x, y, depth - 1) for x, y in zip(one.operands, other.operands, strict=True))
+        and first.attrs == second.attrs
+        and all(_is_same(x, y, depth - 1) for x, y in zip(first.operands, second.operands, strict=True))
     )
 
 
@@ -133,7 +133,7 @@ def _constant_source(emitter: FunctionEmitter, value: Value) -> Op | None:
     return load if context.buffers[load.attrs["buffer"]].is_constant else None
 
 
-def _found(emitter: FunctionEmitter, load: Op) -> ThreadAccess:
+def _locate(emitter: FunctionEmitter, load: Op) -> ThreadAccess:
     """The access of a load, whose bounds were checked when it was written."""
     emitter.checked.add(load)
     return locate(emitter, load, load.index, load.results[0].type)

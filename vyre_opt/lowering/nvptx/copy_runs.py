@@ -100,8 +100,8 @@ def copy_runs(program: Program, proofs: BoundsProofs, alignment: Alignment, clam
     if not all(_is_uniform(uniformity, op) for op in waits):
         return None
     around = {op: loop for loop in ops if loop.name == "for" for op in loop.regions[0].ops}
-    written = {name for op in ops for name in effects_of(op).writes}
-    search = _RunSearch(program, proofs, alignment, uniformity, clamps, written)
+    written_buffers = {name for op in ops for name in effects_of(op).writes}
+    search = _RunSearch(program, proofs, alignment, uniformity, clamps, written_buffers)
     runs = {op: run for op in copies if (run := search.run(op, around.get(op))) is not None}
     by_hand = {op.attrs["buffer"] for op in copies if op not in runs}
     walk = _OrderWalk({op.attrs["buffer"] for op in runs} - by_hand)
@@ -293,8 +293,10 @@ class _Numbers:
         ):
             return UNIFORM
         positions = [self.positions(forms.expr(operand), depth) for operand in op.operands]
-        known = [position.at for position in positions if position is not None and not position.uniform]
-        return wrap_lanes(tuple(fold(*known)), op.result.type) if len(known) == len(positions) else None
+        constants = [position.at for position in positions if position is not None and not position.uniform]
+        return (
+            wrap_lanes(tuple(fold(*constants)), op.result.type) if len(constants) == len(positions) else None
+        )
 
 
 # --- order
@@ -302,7 +304,7 @@ class _Numbers:
 
 @dataclass
 class _TileAccesses:
-    """The tiles that were accessed, and those that were written, since a barrier of the workgroup, by other ops than runs;
+    """Tiles accessed and tiles written since the last barrier of the workgroup, by ops other than runs;
     and those with copies that may be under way."""
 
     accessed: set[str] = field(default_factory=set)
@@ -338,7 +340,7 @@ class _OrderWalk:
                 self._op(op)
 
     def _loop(self, op: Op) -> None:
-        while True:  # what is behind a turn is so before the next; there is less than the tiles to add
+        while True:  # to a fixed point: the state after a turn is that before the next, and can only grow
             before = self.state.copy()
             for region in op.regions:
                 self.block(region)

@@ -188,7 +188,7 @@ def _kernel(
     _check(program, target)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
-    # of cluster memory accesses are proven in any case: what is in a row goes to its owner alone
+    # accesses of cluster memory must be proven in any case: an element of a row goes to its owner alone
     proofs = BoundsProofs(program, specs, proves=bounds != "none" or _has_cluster_memory(program))
     faulting = frozenset(_faults(program, funcs, bounds, proofs))
     context = KernelContext(
@@ -332,14 +332,16 @@ def _declare(context: KernelContext, kernel: EntryPoint) -> list[str]:
     """The parameters as LLVM text; fills in `kernel.params` and the storage buffers of `context.buffers`."""
     program = context.program
     ops = list(program.walk())
-    written = {op.attrs["buffer"] for op in ops if "write" in op.definition.effects and "buffer" in op.attrs}
+    written_buffers = {
+        op.attrs["buffer"] for op in ops if "write" in op.definition.effects and "buffer" in op.attrs
+    }
     has_barrier = any(op.name == "barrier" for op in ops)
     kernel.is_cooperative = _has_grid_barrier(program) and not context.is_cluster
     pointers: list[str] = []
     lengths: list[str] = []
     params: list[KernelParam] = []
     for number, buffer in enumerate(storage_buffers(program)):
-        is_constant = buffer.name not in written
+        is_constant = buffer.name not in written_buffers
         attributes = _attributes(is_constant, has_barrier)
         pointers.append(f"ptr addrspace(1) {attributes} %b{number}")
         params.append(KernelParam("buffer", buffer.name))
@@ -386,9 +388,9 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
 
     Raises DiagnosticError, located at the largest one, if the GPU has less.
     """
-    found = context.replicas
-    replicated = found.buffers if found is not None else frozenset()
-    rows = found.rows if found is not None else {}
+    replicas = context.replicas
+    replicated = replicas.buffers if replicas is not None else frozenset()
+    rows = replicas.rows if replicas is not None else {}
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
     in_panels = panelled(context.program)
     alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
@@ -404,8 +406,8 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         help = "keep less at a time: smaller tiles, or blocks of less depth in a loop"
         raise _error(context.program, message, largest, help)
     objects = 0
-    if found is not None:
-        objects = object_bytes(found.workgroups, bool(rows))
+    if replicas is not None:
+        objects = object_bytes(replicas.workgroups, bool(rows))
         context.mailbox = _objects(context, "mailbox", objects)
     ring_bytes = 0 if context.runs is None else bulk_copies.ring_bytes(context.runs)
     if total + objects + ring_bytes > context.target.shared_bytes:
@@ -467,7 +469,7 @@ def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
         w.at(op.loc)
         (_OPS.get(op.name) or _OPS[op.definition.format])(emitter, op)
 
-    w, written = emitter.w, set[Op]()
+    w, emitted = emitter.w, set[Op]()
     around = w.at(None)
     for index, op in enumerate(block.ops):
         row = op.definition
@@ -477,9 +479,9 @@ def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
         w.at(op.loc)
         if row.name in CONTROL_OPS:
             CONTROL_OPS[row.name](emitter, op, _run_block)
-        elif op not in written:
+        elif op not in emitted:
             if op.name == "load":
-                written |= check_ahead(emitter, block, index, write)
+                emitted |= check_ahead(emitter, block, index, write)
             write(op)
     w.at(around)
     return []

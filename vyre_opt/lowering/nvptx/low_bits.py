@@ -35,15 +35,15 @@ def with_low_bits_taken(ptx: str) -> str:
             return match[0]
         if floats is None:
             floats = {r[0] for found in _FLOAT_RESULT.finditer(ptx) for r in _REGISTER.finditer(found[1])}
-        taken = {register: f"%low{k}" for k, register in enumerate(sorted(wide.keys() & floats))}
-        if not taken:
+        renamed = {register: f"%low{k}" for k, register in enumerate(sorted(wide.keys() & floats))}
+        if not renamed:
             return match[0]
         size = max(bits, 16)  # of the smallest register for so many bits
         store = match[0][: match.start(2) - match.start()] + _REGISTER.sub(
-            lambda r: taken.get(r[0], r[0]), match[2]
+            lambda r: renamed.get(r[0], r[0]), match[2]
         )
-        lines = [f".reg .b{size} \t%low<{len(taken)}>;"]
-        for register, low in taken.items():
+        lines = [f".reg .b{size} \t%low<{len(renamed)}>;"]
+        for register, low in renamed.items():
             if wide[register] > size:
                 lines.append(f"cvt.u{size}.u{wide[register]} \t{low}, {register};")
             else:

@@ -96,8 +96,8 @@ class _Instruction:
     def call(self, name: str, a: Registers, b: Registers, c: Registers) -> list[str]:
         result = f"{{ {', '.join([self.total] * len(c))} }}"
         args = [*((self.factor, word) for word in (*a, *b)), *((self.total, value) for value in c)]
-        made = self.w.call(f"llvm.nvvm.mma.{name}", result, args)
-        return [self.w.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
+        results = self.w.call(f"llvm.nvvm.mma.{name}", result, args)
+        return [self.w.emit(f"extractvalue {result} {results}, {k}") for k in range(len(c))]
 
 
 def _load_rows(emitter: FunctionEmitter, op: Op) -> None:

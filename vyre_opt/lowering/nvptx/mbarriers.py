@@ -74,9 +74,9 @@ def inline_ptx(
     result: str = "void",
 ) -> str:
     """PTX that may touch any memory; `args`: types and values."""
-    given = ", ".join(f"{kind} {value}" for kind, value in args)
+    arguments = ", ".join(f"{kind} {value}" for kind, value in args)
     clobbers = ",".join(filter(None, (constraints, "~{memory}")))
-    call = f'call {result} asm sideeffect "{text}", "{clobbers}"({given})'
+    call = f'call {result} asm sideeffect "{text}", "{clobbers}"({arguments})'
     if result == "void":
         emitter.w.line(call)
         return ""

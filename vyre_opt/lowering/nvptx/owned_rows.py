@@ -1,4 +1,4 @@
-"""Cluster buffers that are rows of which each workgroup loads its own only.
+"""Cluster buffers of rows, each loaded only by the workgroup that owns it.
 
     %number = rem %workgroup_id_x, 16               a cluster of 16; @inbox has 16 x 640 elements
     %v = load @inbox[%number * 640 + %i]            where %i is at most 639
@@ -27,15 +27,19 @@ def owned_row(
 ) -> int:
     """The elements of a row, if each of `accesses`, all loads and stores of the buffer, surely is in one row, loads in that of
     their workgroup; 0 if not.  Buffers have one dimension by then (see lowering/common/row_major.py)."""
-    row, rest = divmod(buffer.count or 0, workgroups)
-    if rest or row * (buffer.dtype.size_bytes or 0) % ALIGNMENT or not any(op.results for op in accesses):
+    row, remainder = divmod(buffer.count or 0, workgroups)
+    if (
+        remainder
+        or row * (buffer.dtype.size_bytes or 0) % ALIGNMENT
+        or not any(op.results for op in accesses)
+    ):
         return 0
     for op in accesses:
         proof = proofs.proven.get(op)
         if proof is None or len(op.indices) != 1 or op.name not in ("load", "store"):
             return 0
-        moved = op.results[0].type if op.name == "load" else op.operands[0].type
-        width = moved.lanes // buffer.dtype.lanes
+        dtype = op.results[0].type if op.name == "load" else op.operands[0].type
+        width = dtype.lanes // buffer.dtype.lanes
         # of a buffer that had several dimensions no more is known than that it was checked, or was not to be
         index = proof[0].index if proof else proofs.forms.expr(op.indices[0])
         low, high = index.range()

@@ -76,18 +76,18 @@ class StoreOverlaps:
         return column_in_row(access.expr, row, access.width) if row else None
 
 
-def _are_apart(first: AffineExpr, width: int, second: AffineExpr, other: int, loop: Op | None) -> bool:
+def _are_apart(first: AffineExpr, width: int, second: AffineExpr, other_width: int, loop: Op | None) -> bool:
     """Whether so many elements from `first` on, in an earlier turn of `loop`, are none of those from `second` on."""
     distance = first - second
     if not distance.is_const:
         return False
     if loop is None:
-        return distance.const >= other or -distance.const >= width
-    return _stride(first, loop) >= abs(distance.const) + max(width, other)
+        return distance.const >= other_width or -distance.const >= width
+    return _stride(first, loop) >= abs(distance.const) + max(width, other_width)
 
 
 def _stride(expr: AffineExpr, loop: Op) -> int:
-    """The least distance from the first element of one turn of a loop to that of any other; 0 where that is not known.
+    """The least distance between the first elements of two turns of a loop; 0 if unknown.
 
     Loops inside of it are in any turn, each time.
     """

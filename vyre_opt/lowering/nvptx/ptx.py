@@ -137,6 +137,6 @@ def _initialise() -> None:
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
-    # addresses of shared memory have 32 bits (see kernel.LAYOUT), so that what is added to one ends in the instruction
+    # shared memory has 32-bit addresses (see kernel.LAYOUT), so that ptxas can fold offsets into the instructions
     llvm.set_option("vyre-opt", "--nvptx-short-ptr")
     llvm.initialize_all_asmprinters()

@@ -103,10 +103,10 @@ def replicas(
         )
     rows = _rows(program, buffers, workgroups, proofs or BoundsProofs(program))
     tiles = [b for b in program.buffers.values() if b.is_workgroup]
-    used = sum(own_bytes(b, rows) + ALIGNMENT for b in (*tiles, *buffers))
-    used += object_bytes(workgroups, bool(rows))
-    if used > target.shared_bytes:
-        message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
+    used_bytes = sum(own_bytes(b, rows) + ALIGNMENT for b in (*tiles, *buffers))
+    used_bytes += object_bytes(workgroups, bool(rows))
+    if used_bytes > target.shared_bytes:
+        message = f"its workgroup and cluster buffers take {used_bytes} bytes; {target.name} has {target.shared_bytes} for a workgroup"
         raise NeedsFence(message, max(buffers, key=lambda b: own_bytes(b, rows)))
     walk = _Walk(program, frozenset(b.name for b in buffers), rows, program.lanes * workgroups)
     pending = walk.block(program.body, _PendingRemoteStores()).buffers
@@ -114,23 +114,23 @@ def replicas(
         raise NeedsFence(
             f"no barrier follows the last stores to @{min(pending)}", program.buffers[min(pending)]
         )
-    both = sorted(walk.read & walk.written)
-    if both:
-        message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
-        raise NeedsFence(message, program.buffers[both[0]])
+    read_and_written = sorted(walk.read & walk.written)
+    if read_and_written:
+        message = f"@{read_and_written[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
+        raise NeedsFence(message, program.buffers[read_and_written[0]])
     return Replicas(walk.buffers, workgroups, walk.most, walk.unit, rows)
 
 
 def _rows(
     program: Program, buffers: Collection[Buffer], workgroups: int, proofs: BoundsProofs
 ) -> dict[str, int]:
-    """The buffers of which a workgroup loads its own row only, and the elements of one."""
+    """Buffer -> elements of a row, for buffers of which a workgroup loads only its own row."""
     accesses: dict[str, list[Op]] = {buffer.name: [] for buffer in buffers}
     for op in program.walk():
         if op.attrs.get("buffer") in accesses and op.operands:
             accesses[op.attrs["buffer"]].append(op)
-    found = {b.name: owned_row(program, b, workgroups, accesses[b.name], proofs) for b in buffers}
-    return {name: row for name, row in found.items() if row}
+    rows = {b.name: owned_row(program, b, workgroups, accesses[b.name], proofs) for b in buffers}
+    return {name: row for name, row in rows.items() if row}
 
 
 def _up_to_last_barrier(body: Block) -> Iterator[Op]:
@@ -270,7 +270,7 @@ class _Walk:
         return most
 
     def _later_turn(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
-        """The words after one more turn, after some of which `pending` is left."""
+        """The pending words after one more turn of a loop, where each turn leaves `pending` or less."""
         inside = set(op.walk())
         stores = (
             replace(store, loop=op) if store.op in inside and store.loop not in self.loops else store

@@ -136,7 +136,7 @@ def _load_across(
 def _exchange(
     emitter: FunctionEmitter, loaded: list[str], dtype: DataType, leader: str, column: str
 ) -> list[str]:
-    """This lane's elements, of which each lane has a column."""
+    """Exchange loaded elements so that this lane gets its own; each lane has loaded a column."""
     context, w, count = emitter.context, emitter.w, len(loaded)
     context.exchanged = max(context.exchanged, _tile_bytes(emitter, dtype, count))
     kind, pointer, pitch = conversions.memory_type(dtype.element), "ptr addrspace(3)", count + 1

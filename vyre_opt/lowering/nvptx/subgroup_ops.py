@@ -33,8 +33,8 @@ def lane_mask(emitter: FunctionEmitter) -> str:
     if not lanes.startswith("%"):
         return str((1 << int(lanes)) - 1)
     is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP_SIZE}")
-    rest = emitter.context.program.lanes % SUBGROUP_SIZE
-    return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
+    remainder = emitter.context.program.lanes % SUBGROUP_SIZE
+    return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << remainder) - 1}")
 
 
 # --- words

@@ -135,7 +135,7 @@ _DRIVERS: dict[PtxVersion, PtxVersion] = {
 
 
 def gpu(name: str) -> GpuTarget:
-    """The architecture called `name`.  Raises TargetError, listing all, if there is none."""
+    """The architecture called `name`.  Raises TargetError, with a list of all, for an unknown name."""
     if not isinstance(name, str):
         raise TargetError(f"a GPU has a name, such as sm_90, and not {name!r}")
     target = GPUS.get(name)

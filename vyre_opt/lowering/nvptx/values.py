@@ -34,11 +34,11 @@ TARGET = "nvptx"
 
 
 def _const(emitter: FunctionEmitter, op: Op) -> None:
-    emitter.set(op, *_encoded(op.attrs["value"], op.results[0].type))
+    emitter.set(op, *_encode(op.attrs["value"], op.results[0].type))
 
 
 def _spec(emitter: FunctionEmitter, op: Op) -> None:
-    emitter.set(op, *_encoded(emitter.context.specs[op.attrs["spec"]], op.results[0].type))
+    emitter.set(op, *_encode(emitter.context.specs[op.attrs["spec"]], op.results[0].type))
 
 
 def _param(emitter: FunctionEmitter, op: Op) -> None:
@@ -46,7 +46,7 @@ def _param(emitter: FunctionEmitter, op: Op) -> None:
     emitter.set(op, conversions.of_word(emitter.w, op.results[0].type, word))
 
 
-def _encoded(value: Any, dtype: DataType) -> Elements:
+def _encode(value: Any, dtype: DataType) -> Elements:
     lanes = value if isinstance(value, tuple) else (value,) * dtype.lanes
     return tuple(SCALAR.const(lane, dtype.element) for lane in lanes)
 
@@ -116,13 +116,13 @@ def subgroup(emitter: FunctionEmitter) -> str:
 def subgroup_lanes(emitter: FunctionEmitter) -> str:
     """The number of invocations in this subgroup: 32, or fewer in a partial last one (a number or a name)."""
     lanes = emitter.context.program.lanes
-    rest = lanes % SUBGROUP_SIZE
-    if not rest:
+    remainder = lanes % SUBGROUP_SIZE
+    if not remainder:
         return str(SUBGROUP_SIZE)
     if lanes < SUBGROUP_SIZE:
-        return str(rest)
-    in_last = emitter.w.emit(f"icmp uge i32 {linear_id(emitter)}, {lanes - rest}")
-    return emitter.w.emit(f"select i1 {in_last}, i32 {rest}, i32 {SUBGROUP_SIZE}")
+        return str(remainder)
+    in_last = emitter.w.emit(f"icmp uge i32 {linear_id(emitter)}, {lanes - remainder}")
+    return emitter.w.emit(f"select i1 {in_last}, i32 {remainder}, i32 {SUBGROUP_SIZE}")
 
 
 _IDS: dict[str, Callable[[FunctionEmitter, int], str]] = {

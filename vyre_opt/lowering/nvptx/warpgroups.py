@@ -153,7 +153,7 @@ class _Facts:
         )
 
     def is_factor(self, load: Op) -> bool:
-        """Whether products can take what is loaded from where it is."""
+        """Whether products can read a loaded factor directly from shared memory."""
         (depth, columns), uses = load.result.type.shape, self.uses.get(load.result, [])
         indices = load.indices
         if load.result.type.use != "b" or not uses or columns > MOST_COLUMNS:
@@ -213,7 +213,8 @@ class _Facts:
         apart = -1 if by_rows else -2
         expected = [columns if k == len(distances) + apart else 0 for k in range(len(distances))]
         return all(
-            each.is_const and each.const == wanted for each, wanted in zip(distances, expected, strict=True)
+            each.is_const and each.const == distance
+            for each, distance in zip(distances, expected, strict=True)
         )
 
     def is_product(self, op: Op, load: Op) -> bool:
@@ -273,11 +274,11 @@ class _Facts:
         difference = forms.expr(x) - forms.expr(y)
         if difference.is_const and difference.const:
             return True
-        some, others = self._remainder(x), self._remainder(y)
-        if some is None or others is None or some[1] != others[1]:
+        left, right = self._remainder(x), self._remainder(y)
+        if left is None or right is None or left[1] != right[1]:
             return False
-        difference = forms.expr(some[0]) - forms.expr(others[0])
-        return difference.is_const and difference.const % some[1] != 0
+        difference = forms.expr(left[0]) - forms.expr(right[0])
+        return difference.is_const and difference.const % left[1] != 0
 
     def _remainder(self, value: Value) -> tuple[Value, int] | None:
         """Dividend and divisor of a value that is a remainder: %i % 3, or %i & 3 for 4."""
@@ -322,7 +323,7 @@ class _WarpgroupRewrite:
 
     def block(self, block: Block, loop: Op | None = None) -> list[int]:
         """`loop`: the `for` that the block is the body of.  Returns the numbers of its sums that are not done at its end."""
-        carried: list[int] = []
+        carried_numbers: list[int] = []
         out: list[Op] = []
         pending = _PendingProducts()
         multiplied: set[Op] = set()
@@ -349,7 +350,7 @@ class _WarpgroupRewrite:
                 pending = self.wait(pending, out, int(pending.has_passed))
             elif pending.sums and op.name == "yield" and (places := self.carried_sums(pending, op, loop)):
                 substitute(op, self.replaced)
-                carried, pending = places, _PendingProducts()
+                carried_numbers, pending = places, _PendingProducts()
             elif pending.sums and self.ends(pending, op):
                 pending = self.wait(pending, out)
                 substitute(op, self.replaced)
@@ -370,7 +371,7 @@ class _WarpgroupRewrite:
         self.wait(pending, out)
         block.ops = out
         _mark_followed(out)
-        return carried
+        return carried_numbers
 
     def go_round(self, pending: _PendingProducts, loop: Op | None) -> bool:
         """Whether pending sums add to what a loop carries: others would be copied to where the next round finds them."""
@@ -474,7 +475,7 @@ class _WarpgroupRewrite:
         )
 
     def wait(self, pending: _PendingProducts, out: list[Op], groups: int = 0) -> _PendingProducts:
-        """Wait for what is not done but the last groups; returns what is pending behind it."""
+        """Wait for all pending products except the last groups; return those that are still pending."""
         if pending.sums:
             results = tuple(Value(value.name, value.type) for value in pending.sums)
             # a loop may load the next ones meanwhile, and hand them on in the same registers
@@ -559,8 +560,8 @@ def _mark_followed(ops: Sequence[Op]) -> None:
         if before is not None and (
             is_product or (op.definition is WARPGROUP_WAIT and not op.attrs["pending"])
         ):
-            taken = op.operands[2:] if is_product else op.operands[: len(op.results)]
-            if taken == before.results:
+            followed = op.operands[2:] if is_product else op.operands[: len(op.results)]
+            if followed == before.results:
                 before.attrs["is_followed"] = True
         if is_product:
             before = op

@@ -72,7 +72,7 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
         chain = _Chain([part for total in totals for part in emitter.get(total)], is_first)
     if op.attrs["fence"]:
         chain.texts.append("wgmma.fence.sync.aligned;")
-    held, steps, by_rows = columns // 2 // len(totals), depth // STEP, int(op.attrs["is_deep_by_rows"])
+    per_lane, steps, by_rows = columns // 2 // len(totals), depth // STEP, int(op.attrs["is_deep_by_rows"])
     factors = _descriptors(emitter, op, steps)
     if left_tile is None:
         left = emitter.get(op.operands[0])
@@ -81,8 +81,10 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
         lefts = _steps(emitter, first, STEP * SIZE, steps)
     shape, size = f"m64n{columns}k16.f32.{element}.{element}", len(chain.sums) // len(totals)
     for strip in range(rows // 16):
-        own = [total * size + strip * held + k for total in range(len(totals)) for k in range(held)]
-        registers = ", ".join(f"${k}" for k in own)
+        own_numbers = [
+            total * size + strip * per_lane + k for total in range(len(totals)) for k in range(per_lane)
+        ]
+        registers = ", ".join(f"${k}" for k in own_numbers)
         for step, factor in enumerate(factors):
             if left_tile is None:
                 words = left[4 * (strip * steps + step) :][:4]
@@ -123,8 +125,8 @@ def _descriptor(emitter: FunctionEmitter, tile: str, offset: Value, to_next_pane
     pointer, number = emitter.context.buffers[tile].pointer, emitter.scalar(offset)
     start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {number}")
     address = w.emit(f"zext i32 {w.emit(f'ptrtoint {kind} {start} to i32')} to i64")
-    fixed = SWIZZLED | ATOM_BYTES // UNIT << 32 | to_next_panel << 16
-    return w.emit(f"or i64 {w.emit(f'lshr i64 {address}, 4')}, {fixed}")
+    constant_bits = SWIZZLED | ATOM_BYTES // UNIT << 32 | to_next_panel << 16
+    return w.emit(f"or i64 {w.emit(f'lshr i64 {address}, 4')}, {constant_bits}")
 
 
 def _steps(emitter: FunctionEmitter, first: str, size: int, steps: int) -> list[str]:
