@@ -239,7 +239,7 @@ class BodyMatch:
         return at < len(ops) and ops[at].name == "load" and self._difference(load, ops[at]) is None
 
     def _computed(self, op: Op) -> None:
-        """A pure op, or a load, of which the joined program has the value."""
+        """A pure op or a load whose value the joined program has."""
         if self.run_as is not None and op.name in IDS:
             self.values[op.result] = self._id_of_other(op)
             return
@@ -333,7 +333,7 @@ class BodyMatch:
                 raise Mismatch("the joined block goes on", *after.ops[-1:])
 
     def _learn(self, op: Op) -> None:
-        """The joined program has computed `op`: for the first time, or what it had already."""
+        """Record that the joined program has computed `op`, for the first time or again."""
         if op.name == "len" and self._is_tile(op.attrs["buffer"]):
             return  # no length of the pipeline
         self.known.learn(self.joined, op)

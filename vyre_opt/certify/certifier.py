@@ -68,7 +68,7 @@ Facts = Mapping[str, Any]
 
 
 class Named(Protocol):
-    """A pass, of which nothing but the name is believed."""
+    """A pass, of which the certifier trusts only the name."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +108,7 @@ What it finds refutes, so it must know of nothing that passes believe; that it f
 
 
 def unsearched(before: Module, after: Module) -> Found | None:
-    """No search: what is not proved stays unknown, and what other passes do is not tried."""
+    """No search: unproved obligations stay unknown, and other passes are not tested."""
     return None
 
 
@@ -151,7 +151,7 @@ def _refuted(found: Found) -> Answer:
 class Certifier:
     """Observes a pass manager and collects the `decisions` of its passes.
 
-    `search`: for calls on which a pass changes what a module does.  What passes do of which nothing is proved is only
+    `search`: searches for calls on which a pass changes the results of a module.  A pass without proofs is only
     tried so, see `tried`.
     """
 
@@ -203,7 +203,7 @@ class Certifier:
         """A refuted decision for each pass that changes what the module does, by a call that was found; none where none
         is found, which proves nothing.  The passes are tried together at first, since mostly nothing is found.
 
-        A named kernel may be computed in several ways, so it is what it became that is compared.  Where another decision
+        A named kernel may be computed in several ways, so its expansion is compared.  Where another decision
         about a pass is known not to be proved, that is enough.
         """
         steps = [step for step in self._steps if not _has_kernels(step[1])]
@@ -275,7 +275,7 @@ def _rests(
 def _rests_of_loops(
     before: Module, after: Module, running: Named, certificates: Sequence[Facts]
 ) -> Iterator[Decision]:
-    """A decision for each program whose loops changed, as the pass says: that all else does what it did."""
+    """A decision for each program whose loops changed, as the pass says: that all other ops have the same effects."""
     named: dict[str, set[int]] = defaultdict(set)
     for facts in certificates:
         if facts["claim"] in _LOOPS:
@@ -344,8 +344,8 @@ def _elsewhere(
 def _other_programs(
     before: Module, after: Module, certificates: Sequence[Facts], launched: Container[str]
 ) -> Iterator[tuple[str, str]]:
-    """Programs that are there before or after only, with what became of them: not those that certificates name, and not
-    those that lost their last launch."""
+    """Programs that exist only before or only after, with their fate; without programs that certificates name, and programs
+    that lost their last launch."""
     named = {facts[key] for facts in certificates for key in ("program", "into") if key in facts}
     yield from ((name, "appears") for name in after.programs if name not in (before.programs.keys() | named))
     for name in before.programs.keys() - after.programs.keys():

@@ -1,4 +1,4 @@
-"""The claim that an invocation does the work of several neighbours: that of `coarsen`.
+"""The claim of `coarsen`: an invocation does the work of several neighbours.
 
 The coarse program is the old one for each neighbour, if what the others do is left out:
 
@@ -191,7 +191,7 @@ class _Neighbours:
         return is_alike and self._now(was.operands, k) == self.known.first(op.operands)
 
     def _take(self, was: Op, op: Op, ready: Sequence[int], is_all: bool) -> Sequence[int]:
-        """The neighbours for which `op` is what `was` is, of those that are ready: all of the block, or one.  Raises Mismatch."""
+        """The ready neighbours for which `op` equals `was`: all of the block, or one.  Raises Mismatch if there are none."""
         if not was.regions:
             # all may read at once, since none of them writes what others read
             taken = ready if was.name == "load" and is_all else ready[:1]
@@ -251,7 +251,7 @@ class _Neighbours:
         return ends, other_ends
 
     def _parted(self, was: Op, op: Op, neighbours: Sequence[int]) -> None:
-        """A branch of which one side is run where all neighbours take that side; in the other, each has a branch of its own."""
+        """A branch with one side for all neighbours together, if all take that side, and one with a branch for each."""
         condition = self.known.first(op.operands)[0].owner
         side = 0 if isinstance(condition, Op) and condition.name == "and" else 1
         together = was.regions[side] if side < len(was.regions) else Block()

@@ -60,7 +60,7 @@ class ElementTerms:
         return self.terms.number(value, dtype)
 
     def constant(self, of: Term) -> int | None:
-        """An integer, or a bool as 0 or 1; None for what is no such constant."""
+        """An integer constant, or a bool constant as 0 or 1; None for any other node."""
         node = self.terms.nodes[of]
         if node.name == "linear" and not node.operands:
             return int(node.attrs[0])
@@ -336,7 +336,7 @@ class ElementTerms:
     def _mask(self, of: Term) -> int:
         """Bits of the families of the conditions that choices within a term have, and ROUND."""
         masks, nodes = self._masks, self.terms.nodes
-        while len(masks) < len(nodes):  # operands stand before what is made of them
+        while len(masks) < len(nodes):  # operands precede the nodes that use them
             node = nodes[len(masks)]
             mask = ROUND if node.name == "symbol" and node.attrs[1] == "round" else 0
             if node.name != "fold":
@@ -348,7 +348,7 @@ class ElementTerms:
         return masks[of]
 
     def _family(self, condition: Term) -> int:
-        """A bit for conditions of which one may follow from another."""
+        """A bit for a class of conditions that may imply each other."""
         node = self.terms.nodes[condition]
         if node.name in ("not", "and"):
             mask = 0

@@ -2,7 +2,7 @@
 
     store %v, @b[%i]                          a load gives what an access before it has stored or loaded there
     %x = load @b[%i]     ->  %v
-    store %v, @b[%i]     ->                   a store of what is there already changes nothing
+    store %v, @b[%i]     ->                   a store of the value that is there already changes nothing
     store %w, @b[%i]                          a store is overwritten before anything reads it
 
 All of it within one block: between the two accesses nothing writes the element, or for the last nothing reads it, and
@@ -30,7 +30,7 @@ Removed = Mapping[Op, Op | None]
 
 def forwarded(program: Program, op: Op, source: Op, removed: Removed) -> Iterator[Obligation]:
     """The load `op` gives what `source` stored or loaded, or the store `op` stores that once more."""
-    # stores of what is there already change nothing, by decisions of their own
+    # stores of values that are there already change nothing, by decisions of their own
     idle = [other for other, has_value in removed.items() if has_value is not None]
     yield from _Between(program, source, op).obligations(is_read=False, removed=idle)
 
@@ -50,7 +50,7 @@ def _accesses(program: Program) -> tuple[Nesting, dict[Op, Access]]:
 
 
 class _Between:
-    """Two accesses of one block, `first` and `second`, and what is between them."""
+    """Two accesses of one block, `first` and `second`, and the accesses between them."""
 
     def __init__(self, program: Program, first: Op, second: Op) -> None:
         self.nesting, self.every = _accesses(program)

@@ -82,7 +82,7 @@ def _agree(
 
 
 def match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
-    """Raises Mismatch unless the programs have equal buffers, but for those that became tiles."""
+    """Raises Mismatch unless the programs have equal buffers, except buffers that became tiles."""
     if (before.workgroup, before.cluster, before.grid, before.specs) != (
         after.workgroup,
         after.cluster,

@@ -1,4 +1,4 @@
-"""The claim that launches may be one: that of `launch_fusion`.
+"""The claim of `launch_fusion`: launches may be one.
 
 The joined program is their bodies, see `bodies`.  Buffers that leave the pipeline nobody else needs, and what a
 workgroup reads of them it has written itself.
@@ -183,7 +183,7 @@ def meet_in_one(
 def _meetings(
     members: Sequence[_Member], barriers: Sequence[int], tiles: Container[str]
 ) -> Iterator[Obligation]:
-    """`tiles`: buffers of which each workgroup has its own."""
+    """`tiles`: buffers that became tiles, one for each workgroup."""
     for i, j in combinations(range(len(members)), 2):
         has_barrier = any(i < index <= j for index in barriers)
         for a, b in product(members[i].accesses, members[j].accesses):
@@ -283,7 +283,7 @@ def _change_places(join: Join, moved: Launch, other: Launch) -> Iterator[Obligat
 
 
 def _uses(launch: Launch, program: Program) -> tuple[set[str], set[str], bool]:
-    """The pipeline's buffers that a launch has, those that its program declares to be written, and whether it may print."""
+    """A launch's buffers in the pipeline, the buffers that its program declares as written, and whether it may print."""
     formals = program.bound_buffers
     written = {
         name

@@ -31,7 +31,7 @@ class KnownValues:
         return tuple(self.firsts.get(value, value) for value in values)
 
     def learn(self, program: Program, op: Op) -> None:
-        """The program has computed `op`: for the first time, or what it had already."""
+        """Record that the program has computed `op`, for the first time or again."""
         key = value_key(program, op, self.first(op.operands))
         if key in self.by_key:
             self.firsts.update(zip(op.results, self.by_key[key], strict=True))
@@ -70,7 +70,7 @@ def _in_order(name: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def attributes(program: Program, op: Op) -> tuple[tuple[str, str], ...]:
-    """An op's attributes but for its buffer; of a specialization constant also what the program says of it."""
+    """An op's attributes without its buffer; for a specialization constant also its declaration."""
     attrs = {name: value for name, value in op.attrs.items() if name != "buffer"}
     if "spec" in attrs:
         spec = program.specs[attrs["spec"]]

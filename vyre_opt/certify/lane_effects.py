@@ -35,7 +35,7 @@ has; whether invocations 0 and 1 are in two rows (slices/layout)."""
 
 @dataclass
 class _Cell:
-    """An element of memory on the chip: the term, and the lane that wrote it and the barriers before it; who has read it since."""
+    """An element of on-chip memory: its term, the lane that wrote it, the barriers before the write, and readers since."""
 
     term: Term
     writer: int
@@ -324,7 +324,7 @@ class _Lanes:
         self.once(op, loop, [self.of(v) for v in inits(op)])
 
     def once(self, op: Op, loop: Loop, carried: Sequence[Lanes]) -> None:
-        """A loop of the program before, with the same symbols for what it carries."""
+        """A loop of the original program, with the same symbols for its loop-carried values."""
         layouts = self.layouts.get(loop.op, ())
         self.loop_number += 1
         self.hold(op, loop.begin, layouts, carried)
@@ -641,7 +641,7 @@ class _Lanes:
         return effects[0]
 
     def check_order(self, name: str, op: Op) -> None:
-        """Raises Mismatch unless a barrier stands between what is done to a buffer by several lanes."""
+        """Raises Mismatch unless a barrier separates accesses of several lanes to one element."""
         if name in self.stored or name in self.loaded:
             raise Mismatch(f"@{name} is written here without a barrier behind what was done to it", op)
 
@@ -744,7 +744,7 @@ def _places(layout: Layout) -> list[tuple[int, int, int]]:
 
 
 def _held(value: Elements, layout: Layout, lane: int, place: tuple[int, int, int]) -> Term | None:
-    """The element that a lane holds; None if there is none."""
+    """The element of a lane; None for a lane without one."""
     rows, columns, row_lanes, column_lanes, neighbours, is_paired = layout
     width = 1 if columns == 1 else neighbours
     i, j, k = place

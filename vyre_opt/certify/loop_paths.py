@@ -93,7 +93,7 @@ class Paths:
         if (key, more) not in self._claims:
             self._claims[key, more] = z3.Implies(z3.And(self._z3(more)), claim) if more else claim
 
-    # --- what is assumed -------------------------------------------------------------------------
+    # --- assumptions -----------------------------------------------------------------------------
 
     def assume(self, condition: Term, value: bool, guards: bool = True) -> None:
         """`guards`: see `Path`."""

@@ -24,7 +24,7 @@ Term = int
 BOOL = DataType.BOOL
 
 TRANSPARENT = {"and", "or", "xor", "not", "lt", "eq", "min", "max", "cast", "select", "choice"}
-"""Ops whose results z3 is told; others give values of which nothing is known but that equal terms are equal."""
+"""Ops that z3 interprets; all others are uninterpreted functions: equal operands give equal results."""
 MAX_DEPTH = 64
 """Terms of terms that z3 is told."""
 
@@ -61,7 +61,7 @@ class Terms:
         return number
 
     def symbol(self, dtype: DataType, name: str) -> Term:
-        """A value of which nothing is known, another one each time."""
+        """A fresh free variable at each call."""
         return self.add(Node("symbol", dtype, (len(self.nodes), name), ()))
 
     def choice(self, condition: Term, one: Term, other: Term) -> Term:

@@ -1,4 +1,4 @@
-"""The claim that invocations of a workgroup do what a program with slices says: that of `lower_slices`.
+"""The claim of `lower_slices`: invocations of a workgroup compute the slices of a program.
 
 Both programs are run with terms for the elements, the one after by all invocations in lock step.  What is written and asked for must be
 the same, with the same terms.  The terms are of numbers and operations that are not looked into, in the order in which they are done; so

@@ -1,4 +1,4 @@
-"""The claim that ifs became one: that of `simplify_cf`, which moves what is in the earlier ones down to the last.
+"""The claim of `simplify_cf`: ifs became one, with the ops of the earlier ones moved down to the last.
 
 They have one condition, and lie in blocks that run together.  What lies between one and the last in the program's text
 may then run before it: no access of one of the two is of a buffer that the other writes, nothing that lets other lanes

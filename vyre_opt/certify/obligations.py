@@ -67,7 +67,7 @@ class Answer:
 
 
 def not_seen(what: str, reason: str, ops: Sequence[Op]) -> Obligation:
-    """An obligation of which nothing is known but `reason`, why it may not hold."""
+    """An obligation that cannot be stated; `reason`: why it may not hold."""
     return Obligation(what, ops, [], [], z3.BoolVal(False), is_refuted=lambda model: False, otherwise=reason)
 
 
@@ -141,7 +141,7 @@ def _without_wraps(
 
 
 def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
-    """The innermost terms `x % 2^bits` of which all variables are a workgroup's, each with a variable for it."""
+    """The innermost terms `x % 2^bits` over variables of a workgroup alone, each with a variable for it."""
     if not any(point.group.wraps for point in obligation.points):
         return []  # which most are, and to search costs more than to prove
     remainders: list[z3.ExprRef] = []

@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 Term: TypeAlias = z3.ExprRef
-"""A z3 expression; of which sort, `sort` says."""
+"""A z3 expression; `sort` gives its sort."""
 
 
 class NoTerm(LookupError):
-    """An op, or an op on a type, that has no term: mathematical functions, vectors, and what is not pure."""
+    """Error for an op, or an op on a type, without a term: mathematical functions, vectors, and ops with effects."""
 
 
 # --- sorts, variables and constants
@@ -122,7 +122,7 @@ def term(
     `dtype`: the type that the op's text names: that of the operands of arithmetic and compares, of the
     arms of a `select`, of the result of a `cast` or `bitcast`, whose operand is of type `source`.
     `attrs`: as the op has them.  With `fastmath` the result is the one without: each flag allows it.
-    Raises NoTerm where there is none.
+    Raises NoTerm for an op without a term.
     """
     if name == "const":
         return literal(attrs["value"], dtype)
@@ -138,7 +138,7 @@ def term(
 
 
 def op_term(op: Op, operands: Sequence[Term]) -> Term:
-    """The result of an op of the IR whose operands have these terms.  Raises NoTerm where there is none."""
+    """The result of an op of the IR whose operands have these terms.  Raises NoTerm for an op without a term."""
     is_compare = op.definition.format == "compare"
     dtype = op.operands[0].type if is_compare else op.result.type
     source = op.operands[0].type if op.definition.format == "convert" else None
@@ -482,7 +482,7 @@ def _from_float(a: Term, source: DataType, target: DataType) -> Term:
 
 def _saturated(number: z3.FPRef, source: DataType, target: DataType) -> Term:
     """Truncates; what lies beyond the range of an integer type becomes its end, NaN 0."""
-    # f32 holds what f16 and bf16 do, and both ends of every range but for the one subtracted from the upper
+    # f32 represents all f16 and bf16, and the ends of every integer range except the 1 subtracted from the upper end
     wide = z3.Float64() if source is DataType.F64 else z3.Float32()
     exact = z3.fpToFP(z3.RNE(), number, wide)
     low, high = _limits(target)

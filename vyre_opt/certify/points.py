@@ -228,7 +228,7 @@ class Point:
     def computed(nesting: Nesting, group: Group, name: str, lanes: int) -> Point:
         """One of `lanes` lanes that the machine computes together, some of them beyond the workgroup.
 
-        No branch needs to lead it there and no loop to run: counters, what branches give, and what is loaded, are any
+        Branches and loops impose no conditions: counters, results of branches and loaded values are any
         values.
         """
         linear = z3.Int(f"{name}.linear_id")
@@ -305,7 +305,7 @@ class Point:
         return self.booleans[value]
 
     def _visit(self, value: Value) -> None:
-        """Make the terms of a value and of what it comes from, operands before results, however long the chain."""
+        """Make the terms of a value and of its operands, without recursion, however long the chain."""
         pending = [value]
         while pending:
             value = pending[-1]
@@ -338,7 +338,7 @@ class Point:
         return [operand for operand in op.operands if operand.type.is_int or operand.type.is_bool]
 
     def variable(self, value: Value) -> Integer:
-        """A value of which nothing is known but its type."""
+        """A free variable of the value's type."""
         low, high = type_range(value.type)
         term = z3.Int(self._name(value))
         self.facts += [term >= low, term <= high]
@@ -362,7 +362,7 @@ class Point:
         return self.variable(value) if result is None else _wrapped(self.group, result, value.type)
 
     def _argument(self, value: Value) -> Integer:
-        """The counter of a `for` is lower + step * iteration; what is carried around a loop is free."""
+        """The counter of a `for` is lower + step * iteration; other loop-carried values are free variables."""
         if self.linear is not None:
             return self.variable(value)
         loop = self.nesting.loop_of_argument.get(value)

@@ -1,4 +1,4 @@
-"""The claim that workgroups count in memory of their own, and take turns: that of `privatize`.
+"""The claim of `privatize`: workgroups count in memory of their own, and take turns.
 
 The program after has to be the one that is written here, of the program before and the grids:
 
@@ -110,7 +110,7 @@ def privatized(of: Relaunched) -> Iterator[Obligation]:
 
 
 def _runs_in_order(after: Program) -> bool:
-    """Whether a workgroup runs neighbours, one after the other: a guess, of which `_expected` makes sure."""
+    """Whether a workgroup runs neighbours in sequence: a guess, which `_expected` verifies."""
     return any(op.name == "for" and bounds(op)[2] == 1 for op in after.body.ops)
 
 
@@ -290,7 +290,7 @@ def _turns(of: Relaunched, in_order: bool) -> Iterator[Obligation]:
     one, other = (_Turn.any(name, groups, share if in_order else None) for name in ("one", "other"))
     given = [*workgroups.given, *rounded_up, groups >= 1]
     shown = {"workgroups": groups, "workgroups before": count, "workgroup": one.runs}
-    # any number is a multiple of what it is divided by, and a rest
+    # any number is a multiple of the divisor plus a remainder
     divided = one.is_turn if in_order else z3.And(one.id >= 0, one.id < groups)
     yield Obligation(
         f"each workgroup of @{of.program.name} has a turn",

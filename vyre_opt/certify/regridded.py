@@ -107,7 +107,7 @@ def _in_turn(of: Regridded, program: Program, extent: Extent, groups: Extent) ->
 
 
 def _room(of: Regridded, extent: Extent) -> Obligation:
-    """Each workgroup of the launch is one that a workgroup of the whole runs; and what is computed does not wrap."""
+    """Obligations that each workgroup of the launch is run by one of the joined launch, and that no id wraps."""
     lengths: dict[str, z3.ArithRef] = {}
     have, need = (extent_term(part, of.lengths, lengths) for part in (of.groups, extent))
     parts = [extent_term(part, of.lengths, lengths) for part in extent_parts(extent)]

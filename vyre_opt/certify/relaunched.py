@@ -1,4 +1,4 @@
-"""A launch that has another program over another grid: what is the same, and how many workgroups there are and were."""
+"""A launch with another program over another grid: equal parts, and the numbers of workgroups before and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Relaunched", "Workgroups"]
 
 @dataclass(frozen=True)
 class Workgroups:
-    """Terms along an axis: `count`, of the workgroups that there were; `groups`, of those that there are.
+    """Terms along an axis: `count` workgroups before, `groups` workgroups after.
 
     `parts`: of what `count` is computed from.  `given`: what is true of them.
     """
@@ -47,7 +47,7 @@ class Relaunched:
         return dict(zip(formals, self.was.buffers, strict=True))
 
     def extents(self, axis: str) -> tuple[Extent, Extent]:
-        """The workgroups along an axis that there were, and those that there are."""
+        """The numbers of workgroups along an axis, before and after."""
         lengths, number = self.pipeline.static_lengths, AXES.index(axis)
         return fold(self.was.grid[number], lengths), fold(self.launch.grid[number], lengths)
 

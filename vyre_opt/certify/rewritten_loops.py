@@ -65,7 +65,7 @@ def rewritten_loops(
 
 
 class _Side:
-    """One of the two programs.  `values`: its terms; `pending`: what is to be run, the next item last."""
+    """One of the two programs.  `values`: its terms; `pending`: items to run, the next one last."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -325,7 +325,7 @@ class _SideBySide:
         side.values.update(zip(results, (self.terms.choice(condition, a, b) for a, b in pairs), strict=True))
 
     def branch(self, was: Op, now: Op) -> None:
-        """A branch of which nobody knows which way it goes."""
+        """A branch on an unknown condition."""
         (condition,), (other,) = self.of(self.old, was.operands), self.of(self.new, now.operands)
         if condition != other:
             raise Mismatch("this if has another condition", now, was)
@@ -346,7 +346,7 @@ class _SideBySide:
     # --- effects --------------------------------------------------------------------------------------
 
     def effect(self, was: Op, now: Op) -> None:
-        """An op that has to be there, with what it does to memory."""
+        """An op that must have an equal one, with its effects on memory."""
         operands = self.of(self.old, was.operands)
         if was.definition.kernel is not None or was.regions:
             raise Mismatch(f"nothing is known of {was.name}", was)
@@ -375,7 +375,7 @@ class _SideBySide:
             self.forget()
 
     def same(self, value: Value, other: Value, is_uniform: bool = False) -> Term:
-        """Values of which nothing is known but that they are equal."""
+        """Free variables that stand for equal values of both programs."""
         if value.type is not other.type:
             raise Mismatch(f"%{other.name} is of another type")
         term = self.old.values[value] = self.new.values[other] = self.terms.symbol(value.type, value.name)
@@ -392,7 +392,7 @@ class _SideBySide:
     # --- loops ----------------------------------------------------------------------------------------
 
     def loop(self, was: Op, now: Op) -> None:
-        """A loop of which an iteration is one of the old loop, or several."""
+        """A loop whose iterations each are one or several iterations of the old loop."""
         (lower, upper, step), by = self.bounds(self.old, was), self.steps_at_once(was, now)
         if by > 1:
             self.check_meetings(was, lower, upper)

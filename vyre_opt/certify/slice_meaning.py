@@ -77,7 +77,7 @@ class Effect:
 
 @dataclass
 class Loop:
-    """A loop that is run once: `key` is its number, `bounds` are of a `for`.  `args`, `ends`, `results`: what it carries."""
+    """A loop that is run once.  `key`: its number; `bounds`: bounds of a `for`; `args`, `ends`, `results`: its carried values."""
 
     op: Op
     key: int

@@ -1,4 +1,4 @@
-"""The claim that a buffer may be a tile of each workgroup: that of `decode_scan_fuse`.
+"""The claim of `decode_scan_fuse`: a buffer may be a tile of each workgroup.
 
 In the program before, every element that a lane reads was written by its own workgroup: earlier by the lane itself, or
 with a barrier between.  In the program after, accesses of one workgroup are at the same distance from where they were,
@@ -94,7 +94,7 @@ def covered(
     element = [index + part for index, part in zip(point.indices(read.op), parts, strict=True)]
     points = [point]
     same, others = list[z3.BoolRef](), list[z3.BoolRef]()
-    # writers in one lane and iteration are one point, so that of two arms of an `if` one is taken whatever the data
+    # writers in one lane and iteration share a point, so that exactly one of two arms of an `if` is taken
     known: dict[str, Point] = {}
     for number, write in enumerate(writes):
         for solved in _writers(nesting, point, write, read, element, number):
@@ -171,7 +171,7 @@ def _may_write(nesting: Nesting, write: Access, read: Access) -> bool:
 
 
 def _has_own_lane(write: Access, read: Access) -> bool:
-    """Whether a lane that makes both surely reads what it wrote itself: which lane moves an element of a matrix is open."""
+    """Whether a lane with both accesses surely reads its own write; in matrix accesses, any lane may move an element."""
     return not (write.is_collective or read.is_collective)
 
 

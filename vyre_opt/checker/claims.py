@@ -277,6 +277,29 @@ class _Lengths:
         return int(folded) if folded.isdigit() else folded
 
 
+def _sides(
+    terms: Terms,
+    pipeline: Pipeline,
+    programs: Sequence[Program],
+    group: Sequence[Stage],
+    extents: Mapping[str, tuple[int | str | None, ...]],
+) -> list[Side]:
+    """The programs of a group's launches, with the pipeline's buffers; workgroup memory is named by number and buffer."""
+    sides = []
+    for number, (program, stage) in enumerate(zip(programs, group, strict=True)):
+        names = {b.name: name for b, name in zip(program.bound, stage.buffers, strict=True)}
+        names |= {b.name: f"{number}.{b.name}" for b in program.buffers.values() if not b.is_bound}
+        sides.append(Side(program, names, _params(terms, pipeline, program, stage), extents))
+    return sides
+
+
+def _members_with_internal(after: Module, pipeline: str, joins: Sequence[Join], name: str) -> set[int]:
+    """Launches of groups that took a buffer for their own: each of these reads only its own writes."""
+    programs = {join: after.programs[join.program] for join in joins if join.pipeline == pipeline}
+    groups = [j for j, p in programs.items() if name in j.buffers and not p.buffers[j.buffers[name]].is_bound]
+    return {number for join in groups for number in join.at}
+
+
 def check_join(before: Module, after: Module, claim: Join, joins: Sequence[Join] = ()) -> None:
     """`joins`: all of the pass, each of which is checked by itself.  Raises Mismatch, Uncovered."""
     pipeline, joined = before.pipelines[claim.pipeline], after.programs[claim.program]
@@ -298,13 +321,7 @@ def check_join(before: Module, after: Module, claim: Join, joins: Sequence[Join]
     ):
         raise Mismatch("the claim names buffers that are not there, or one twice")
     scratch = [b for b in joined.buffers.values() if b.name not in names]
-    sides = []
-    for number, (program, stage) in enumerate(zip(programs, group, strict=True)):
-        passed = {b.name: name for b, name in zip(program.bound, stage.buffers, strict=True)}
-        for buffer in program.buffers.values():
-            if not buffer.is_bound:
-                passed[buffer.name] = f"{number}.{buffer.name}"
-        sides.append(Side(program, passed, _params(terms, pipeline, program, stage), extents))
+    sides = _sides(terms, pipeline, programs, group, extents)
     theirs = [
         (side.names[b.name], b) for side in sides for b in side.program.buffers.values() if not b.is_bound
     ]
@@ -326,14 +343,6 @@ def check_join(before: Module, after: Module, claim: Join, joins: Sequence[Join]
         raise Mismatch("a barrier of a launch is not there any more")
     _check_meetings(walk, set(pipeline.buffers), claim.barriers)
 
-    def inside(name: str) -> set[int]:
-        """Launches of other groups that a buffer leaves, too: each of them reads only what it has written itself."""
-        programs = {join: after.programs[join.program] for join in joins if join.pipeline == claim.pipeline}
-        left = [
-            j for j, p in programs.items() if name in j.buffers and not p.buffers[j.buffers[name]].is_bound
-        ]
-        return {number for join in left for number in join.at}
-
     for name, own in claim.buffers.items():
         formals = [
             s.program.buffers[formal] for s in sides for formal, shared in s.names.items() if shared == name
@@ -343,7 +352,8 @@ def check_join(before: Module, after: Module, claim: Join, joins: Sequence[Join]
         lacks_output = any(map(_is_result, formals)) and not _is_result(buffer)
         is_kept = any(_is_given(each) and _is_result(each) for each in formals)  # what is not stored stays
         if not buffer.is_bound or lacks_output or (lacks_input and is_kept):
-            _check_internal(pipeline, inside(name) | set(claim.at), name, buffer)
+            members = _members_with_internal(after, claim.pipeline, joins, name) | set(claim.at)
+            _check_internal(pipeline, members, name, buffer)
         if not buffer.is_bound or lacks_output or lacks_input:
             check_cover(terms, _in_order(walk.events, claim.barriers), name)
 
@@ -462,34 +472,10 @@ def check_pipelines(
 ) -> None:
     """Raises Mismatch unless a pipeline is the one before with groups of launches in one, and tiles that are passed no more."""
     old, new = before.pipelines[name], after.pipelines[name]
-    groups = {join.at[0]: join for join in joins if join.pipeline == name}
-    inner = {number for join in groups.values() for number in join.at[1:]}
     if old.scalars != new.scalars:
         raise Mismatch(f"pipeline @{name} has other params or constants")
-    expected, number, lengths = list[tuple[object, ...]](), -1, _Lengths(old)
-    stages = old.stages
-    for at, stage in enumerate(stages):
-        number += bool(stage.program)
-        if not stage.program:
-            expected.append((stage.depth, stage.text))
-        elif number in groups:
-            join = groups[number]
-            run = stages[at : at + len(join.at)]
-            if list(join.at) != list(range(number, number + len(run))) or any(
-                s.depth != stage.depth or not s.program for s in run
-            ):
-                raise Mismatch(f"launches of pipeline @{name} that became one do not follow each other")
-            expected.append((stage.depth, join.program, _shown(lengths, stage), join))
-        elif number not in inner:
-            expected.append(
-                (
-                    stage.depth,
-                    stage.program,
-                    _shown(lengths, stage),
-                    _passed(before, after, stage, tiles),
-                    stage.params,
-                )
-            )
+    lengths = _Lengths(old)
+    expected = _expected_stages(before, after, name, joins, tiles)
     if len(expected) != len(new.stages):
         raise Mismatch(f"pipeline @{name} has other stages")
     for what, stage in zip(expected, new.stages, strict=True):
@@ -518,6 +504,39 @@ def check_pipelines(
         raise Mismatch(f"pipeline @{name} lacks buffers that callers see")
     if _seen(old) != _seen(new):
         raise Mismatch(f"pipeline @{name} declares the buffers that callers see in another order")
+
+
+def _expected_stages(
+    before: Module, after: Module, name: str, joins: Sequence[Join], tiles: Mapping[str, Sequence[str]]
+) -> list[tuple[object, ...]]:
+    """The stages that a pipeline must have after the joins, each as a tuple to compare."""
+    pipeline = before.pipelines[name]
+    groups = {join.at[0]: join for join in joins if join.pipeline == name}
+    inner = {number for join in groups.values() for number in join.at[1:]}
+    expected, number, lengths = list[tuple[object, ...]](), -1, _Lengths(pipeline)
+    for index, stage in enumerate(pipeline.stages):
+        number += bool(stage.program)
+        if not stage.program:
+            expected.append((stage.depth, stage.text))
+        elif number in groups:
+            join = groups[number]
+            run = pipeline.stages[index : index + len(join.at)]
+            if list(join.at) != list(range(number, number + len(run))) or any(
+                s.depth != stage.depth or not s.program for s in run
+            ):
+                raise Mismatch(f"launches of pipeline @{name} that became one do not follow each other")
+            expected.append((stage.depth, join.program, _shown(lengths, stage), join))
+        elif number not in inner:
+            expected.append(
+                (
+                    stage.depth,
+                    stage.program,
+                    _shown(lengths, stage),
+                    _passed(before, after, stage, tiles),
+                    stage.params,
+                )
+            )
+    return expected
 
 
 def _seen(pipeline: Pipeline) -> list[str]:

@@ -40,5 +40,5 @@ def successive_halving(budget: Budget, rng: np.random.Generator) -> None:
         alive = [pick for cost, _, pick in ranked if cost < INFINITE][: max(1, ceil(len(alive) / 2))]
         if not alive:
             return
-    # one that dropped out early has a cost of few rounds: only those that came to the end compare
+    # a configuration that dropped out early has a cost of few rounds, so only finalists are compared
     budget.finalists = alive

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Call(ABC):
-    """`dispatcher`: what it runs on.  For the rest see `Workload`."""
+    """`dispatcher`: the target that runs the call.  For the rest see `Workload`."""
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
     cut_2     1 if launch 2, counted from 0, is not joined with those before it; the proofs would allow it
     threshold of fusion_pressure, in elements per link: chains of a higher one are not joined at all
-    halo      when a launch computes again what it reads of its neighbours (see launch_fusion)
+    halo      when a launch recomputes elements that it reads of its neighbours (see launch_fusion)
     tile      0 if what is handed over within a workgroup stays in storage
     level     of LLVM's optimiser
 
@@ -139,7 +139,7 @@ class CallWorkload(Call):
     def prior(self, space: Space, target: str) -> Array:
         """Seconds that each configuration is expected to take, by bytes that go through memory and by launches.
 
-        The bytes that a cut moves are those that fusion_pressure notes there."""
+        The bytes that a cut moves are the note of fusion_pressure there."""
         for name, values in space.factors.items():
             if not set(values) <= set(self._factors.get(name, ())):
                 raise BadInputs(f"the call has no choice {name} of {', '.join(map(repr, values))}")

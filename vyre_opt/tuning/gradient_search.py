@@ -1,7 +1,7 @@
 """The search by gradient descent: configurations are drawn from a policy that descends the cost which a surrogate predicts.
 
     draw candidates from the policy, predict their costs, descend the mean of these (factor_policy),
-    and draw from the policy what is measured next
+    and draw the next configurations to measure from the policy
 
 The policy's temperature falls with what is spent, from one at which a third more of cost matters little to one at which a
 percent decides.  The frame is in surrogate_search.

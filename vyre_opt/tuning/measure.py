@@ -3,7 +3,7 @@
     warm-up       a configuration is compiled and run before its first timed run
     checked       its output must be right before a time counts; one that is wrong or does not run
                   has no cost at all
-    interleaved   those that are measured together take turns, round by round, so that all of them are
+    interleaved   configurations that are measured together take turns, round by round, so that all of them are
                   slow while the machine is; an anchor runs with them, and times are relative to it
                   (see budget), so that what is measured at different times can be compared too
     median        a cost is the median of the rounds
@@ -46,7 +46,7 @@ class Bench(Protocol):
         """Seconds of each of `picks` in each round; [] if it fails.  A round measures every pick once."""
 
     def renew(self, picks: Sequence[int]) -> None:
-        """Prepare these again.  The luck of a preparation, which all rounds after it share, is not that of the next one."""
+        """Prepare these again: all rounds after a preparation share its luck, so one preparation is not representative."""
         return
 
 

@@ -91,7 +91,7 @@ def tune_kernels(
 def dispatcher_for(target: str) -> Dispatcher:
     """The dispatcher of a target: cpu if empty; for a GPU's architecture, the GPU here if it is one.
 
-    Raises BackendError where there is none, BadInputs for what is no target.
+    Raises BackendError for a target that is not available, BadInputs for a name that is no target.
     """
     if not target.startswith("sm_"):
         return shared_dispatcher(target or "cpu")

@@ -33,7 +33,7 @@ class Tuning:
     """The result of `autotune`.
 
     `config`: the best configuration; `cost`: its cost, in seconds if the tuner measured a workload.
-    `default`, `default_cost`: of the configuration that is used without tuning; None if there is none.
+    `default`, `default_cost`: the configuration without tuning, and its cost; None without a default.
     `measured`: all configurations that were measured, in order, the cheapest of them `rounds` times each.
     `budget`: in measurements.  `of`: the number of configurations in the space.
     `path`: what the search expected before each choice.  `stopped`: why the search ended.  `kept`: whether the result is

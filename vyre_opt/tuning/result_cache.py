@@ -84,7 +84,7 @@ def add_result(store: Any, result: Tuning) -> None:
 
 
 def result_for(results: Sequence[Tuning], shape: str, device: str) -> Tuning | None:
-    """The result for a shape class on a device, of this version; None if there is none."""
+    """The result for a shape class on a device, of this version; None without one."""
     wanted = (shape, device, __version__)
     return next((replace(each, kept=True) for each in reversed(results) if _identity(each) == wanted), None)
 
@@ -130,8 +130,8 @@ def export_tuning(path: str | Path, store: Any = None) -> int:
 def import_tuning(path: str | Path, store: Any = None) -> int:
     """Keep the results of a file, as if they had been measured here; returns how many are new.
 
-    A result that is here for the same kernel, shape, device and version stays.  Raises BadInputs for a file that is none of
-    results, of which then nothing is taken, and OSError for one that cannot be read, or has more than 256 MiB.
+    An existing result for the same kernel, shape, device and version stays.  Raises BadInputs for a file that is no file of
+    results, without taking any, and OSError for one that cannot be read, or has more than 256 MiB.
     """
     cache = _store(store)
     content = read_file(path, MAX_FILE_BYTES)
@@ -145,7 +145,7 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
         known = set(map(_identity, here))
         added = [each for each in given if each.family == family and _identity(each) not in known]
         if added:
-            # those that are here stay, and of the others the latest for which there is room
+            # existing results stay, and of the new ones the latest for which there is room
             added = added[-max(0, MAX_RESULTS - len(here)) :] if len(here) < MAX_RESULTS else []
             _write(cache, family, [*added, *here])
             new += sum(_identity(each) not in known for each in results_of(cache, family))

@@ -49,7 +49,7 @@ class CallRunner:
         return [on_host(result) for result in results]
 
     def warm_up(self) -> None:
-        self.seconds()  # the first call compiled, this one plans those that follow
+        self.seconds()  # the first call compiled; this one makes the plan that later calls reuse
         for _ in range(WARM_UP):
             seconds = self.seconds()
             if seconds * self.launches > ROUND_SECONDS:

@@ -1,4 +1,4 @@
-"""The configurations that a tuner chooses from: products of factors, less what is not legal."""
+"""The configurations that a tuner chooses from: the product of all factors, without illegal combinations."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ WEIGHT, WEIGHT_OF_TWOS, WEIGHT_SPREAD = 0.5, -0.5, 1.3
 NOISE, NOISE_SPREAD = 1e-3, 1.0
 # added to the sum of squares, so that after three equal costs the predictions are not certain
 VARIANCE = 0.1
-# How a chain proposes: all anew, some anew, or some moved by a normal step.
+# Proposals of a chain: redraw all, redraw some, or move some by a normal step.
 ANEW, SOME_ANEW, SHARE, MOVED, STEP = 0.1, 0.2, 0.3, 2.5, 0.8
 
 
@@ -71,7 +71,7 @@ class Prediction:
         return np.maximum(gains, 0.0)
 
     def believe(self, index: int) -> None:
-        """Go on as if one was measured, and cost what is expected: what is like it is known better then."""
+        """Continue as if a configuration had been measured at its expected cost, which lowers the doubt about similar ones."""
         for process, deviations in zip(self._processes, self.deviations, strict=True):
             change = process.change(index)
             np.sqrt(np.maximum(deviations**2 - change**2, 1e-8), out=deviations)
@@ -104,7 +104,7 @@ class Surrogate:
     ) -> Prediction:
         """The costs of `candidates` where those of `picks`, at least one, are `logs`; the chains go on.
 
-        `failed`: True for those that have no cost of their own.
+        `failed`: True for configurations without a cost of their own.
         """
         used = _selection(logs)
         doubts = np.zeros(len(used)) if failed is None else DOUBT * failed[used]
@@ -136,7 +136,7 @@ class Surrogate:
         return particle + moves * self.rng.normal(0.0, STEP, len(particle))
 
     def _density(self, process: _Process) -> float:
-        """The logarithm of the posterior density of its hyperparameters, but for a constant."""
+        """The logarithm of the posterior density of its hyperparameters, up to a constant."""
         prior = -0.5 * float(np.sum(((process.particle - self.middle) / self.spread) ** 2))
         return prior + float(process.likelihood)
 
@@ -160,7 +160,7 @@ class _Process:
         bordered[count], bordered[count + 1] = np.append(logs, [0, 0]), 1.0
         np.fill_diagonal(bordered[:count, :count], 1 + self.noise + doubts)
         bordered[count:, count:] = 2 * (count + logs @ logs) / self.noise * np.eye(2)
-        factor = np.linalg.cholesky(bordered)  # which reads what is on the diagonal and below it
+        factor = np.linalg.cholesky(bordered)  # reads only the diagonal and the elements below it
         self.lower, (ours, ones) = factor[:count, :count], factor[count:, :count]
         weight = float(ones @ ones)
         self.mean = float(ours @ ones) / weight

@@ -164,7 +164,7 @@ def _log_costs(budget: Budget, best: float, limit: float) -> tuple[Array, Array]
 
 
 def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
-    """Measure the cheapest for the `rounds` that they lack; those that then have all rounds are the finalists."""
+    """Measure the cheapest for the `rounds` that they lack; configurations with all rounds are the finalists."""
     best = budget.best
     if best is None:
         return

@@ -50,21 +50,22 @@ def autotune(
     reuse: bool = True,
     progress: bool = False,
 ) -> Tuning:
-    """The configuration of the least expected cost that a budget of measurements finds.
+    """The configuration of least expected cost, found with a budget of measurements.
 
     `kernel`: a workload (see `kernel_workload`), which is measured on `dispatcher`, or a call of a program or a pipeline (see
     `call_workload`), on its own target; each configuration's output is checked before a time counts.  Or, with
     `measure`, a name.  `space`: the configurations, or
     factors and their values; by default the workload's own.  `measure(config)`: its cost, less is
     better; NaN, infinity, ValueError and DispatchError are failures.
-    `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
-    the space, at least 4; for a call all of it, at most 64.  The search may spend them on more configurations, most of which it measures
-    less often, and may stop before.  `strategy`: bayesian (see bayesian_search), gradient (see
-    gradient_search; its descent is computed on the dispatcher), random or halving.
-    `start`: what is measured first; by default the workload's default, else one at random.
-    `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
-    `reuse`: return a result that is kept there for the same kernel, class of sizes, device and space; for a space or a budget
-    that has grown go on from there, for other sizes and devices begin with what was best.  `progress`: show a bar on stderr, if that is a terminal.
+    `budget`: configurations to measure, `rounds` times each; by default a quarter of the space, at least 4; for a call
+    all of it, at most 64.  The search may spread the measurements over more configurations, and may stop early.
+    `strategy`: bayesian (see bayesian_search), gradient (see gradient_search; its descent is computed on the dispatcher),
+    random or halving.
+    `start`: the configuration to measure first; by default the workload's default, otherwise a random one.
+    `store`: the cache of results between processes (see runtime.cache.store), None for no cache.
+    `reuse`: return a cached result for the same kernel, class of sizes, device and space; continue from it for a space or
+    a budget that has grown; begin with the best configurations of other sizes and devices.  `progress`: show a bar on
+    stderr, if that is a terminal.
 
     The same seed and costs give the same result on every target.  At the end, the cheapest are compared
     with the workload's default, or else with `start`, in a test that is not counted in the budget: the
@@ -78,15 +79,8 @@ def autotune(
     total = rounds * (task.budget if budget is None else budget)
     results = _store(store)
     kept = result_cache.results_of(results, task.family) if results is not None and reuse else []
-    cached = result_cache.result_for(kept, task.shape, task.device)
-    if cached is not None and not task.is_right(cached.config):
-        cached = None
-    # one that stopped for another reason than its budget would not go further with a larger one
-    if (
-        cached is not None
-        and cached.space == result_cache.space_digest(task.space)
-        and (cached.budget >= total or cached.stopped != SPENT)
-    ):
+    cached = _cached_result(kept, task)
+    if cached is not None and _is_final(cached, task, total):
         return cached
     learnt = _Learnt(
         known=() if cached is None else cached.measured,
@@ -100,17 +94,30 @@ def autotune(
     return result
 
 
+def _cached_result(results: Sequence[Tuning], task: _Task) -> Tuning | None:
+    """The result of an earlier run for the same shape and device, if its configuration is still right."""
+    cached = result_cache.result_for(results, task.shape, task.device)
+    return cached if cached is not None and task.is_right(cached.config) else None
+
+
+def _is_final(cached: Tuning, task: _Task, total: int) -> bool:
+    """Whether a search with `total` measurements would not go beyond an earlier result."""
+    # a search that stopped for another reason than its budget would stop there with a larger one, too
+    is_complete = cached.budget >= total or cached.stopped != SPENT
+    return is_complete and cached.space == result_cache.space_digest(task.space)
+
+
 @dataclass(frozen=True)
 class _Learnt:
-    """Results of earlier runs: `known`, costs at this shape on this device; `starts`, what was best elsewhere."""
+    """Results of earlier runs: `known`, costs at this shape on this device; `starts`, best configurations elsewhere."""
 
     known: Sequence[Measured]
     starts: Sequence[Config]
 
     def costs(self, space: Space) -> dict[int, float]:
         """The known costs by the indices of configurations that the space has."""
-        found = {space.find(each.config): each.cost for each in self.known if each.cost < INFINITE}
-        return {pick: cost for pick, cost in found.items() if pick is not None}
+        costs = {space.find(each.config): each.cost for each in self.known if each.cost < INFINITE}
+        return {pick: cost for pick, cost in costs.items() if pick is not None}
 
     def picks(self, space: Space) -> list[int]:
         return [pick for config in self.starts if (pick := space.find(config)) is not None]
@@ -201,7 +208,7 @@ class _Task:
             return FunctionBench(self.space, self.measure)
         assert self.workload is not None
         if isinstance(self.workload, Call):
-            self.workload.check()  # so that a fault is raised, and not that of each configuration
+            self.workload.check()  # raise a fault of the workload itself once, not for each configuration
         return DispatchBench(self.workload, self.space, self.backend)
 
 
