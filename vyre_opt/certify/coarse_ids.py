@@ -215,7 +215,7 @@ def are_ids(ids: CoarseIds, point: Point, workgroups: Mapping[str, Workgroups]) 
         [point],
         [
             *map(point.reaches, coarse.body.ops[-1:]),
-            *(fact for each in workgroups.values() for fact in each.given),
+            *(fact for each in workgroups.values() for fact in each.premises),
         ],
         z3.And(right),
         shown_at(point, **shown),
@@ -299,7 +299,7 @@ def each_neighbour_once(
         f"each invocation of @{program.name} along {axis} is one neighbour",
         [],
         [],
-        workgroups.given,
+        workgroups.premises,
         z3.And(
             z3.Implies(exists, z3.And(its.exists, its.group == group, its.lane == lane)),
             z3.Implies(z3.And(one.exists, other.exists, is_one), one.is_same(other)),

@@ -56,7 +56,7 @@ class _Between:
         self.nesting, self.every = _accesses(program)
         self.first, self.second = first, second
         self.point = Point.any(self.nesting, Group(program), "lane")
-        self.given = [self.point.reaches(second)]
+        self.premises = [self.point.reaches(second)]
 
     def obligations(self, is_read: bool, removed: Container[Op] = ()) -> Iterator[Obligation]:
         """`is_read`: whether it is reads between them that count, but for those `removed`, or writes."""
@@ -81,7 +81,7 @@ class _Between:
             f"{first} and {second} are of the same elements",
             [self.second, self.first],
             [self.point],
-            self.given,
+            self.premises,
             z3.And(are_equal(one, other), z3.BoolVal(first.buffer == second.buffer and types[0] is types[1])),
             shown_at(self.point, **named("first", one), **named("second", other)),
         )
@@ -102,7 +102,7 @@ class _Between:
             f"{access} between them is of other elements",
             [access.op, self.second],
             [self.point],
-            [*self.given, self.point.reaches(access.op)],
+            [*self.premises, self.point.reaches(access.op)],
             are_apart(second, p, access, q),
             shown_at(self.point, **named("element", p), **named("other", q)),
         )

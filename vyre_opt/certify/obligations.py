@@ -21,43 +21,44 @@ __all__ = ["REFUTED", "Answer", "Obligation", "not_seen", "prove", "smt2", "vari
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
-MOST_RULED_OUT = 16
-"""Times that z3 is asked again."""
+MAX_RETRIES = 16
+"""The most retries of z3 after facts have ruled out its counterexamples."""
 
 TURNS = 300, 1000, 3000
-"""Milliseconds for each way to ask, in turns: the right one needs few, and which that is is not known."""
+"""Milliseconds for each strategy, in turns: the right one needs little time, but which one is right is unknown."""
 
 
 @dataclass
 class Obligation:
-    """`claim` holds at `points`, where `given` does.
+    """The premises imply `claim` at `points`.
 
-    `what`: in words.  `ops`: those that it is about.  `shown`: terms that a refutation gives the values of, by name.
-    `enough`: claims from which `claim` follows, and which are quicker to prove.  `is_refuted`: whether values that
-    `claim` does not hold for refute what is meant, where it says more than that; `otherwise`: what they say then.  `ruled_out`: facts
-    that values contradict, which are true of all programs without errors, but too many to be given from the start.
+    `what`: the obligation in words.  `ops`: the ops that it is about.  `witness_terms`: terms whose values a refutation
+    shows, by name.  `sufficient`: claims that imply `claim` and are quicker to prove.  `is_refuted`: whether a
+    counterexample of `claim` refutes the obligation, if `claim` is stronger; `unknown_reason`: the reason to give if it
+    does not.  `ruled_out`: facts that a counterexample contradicts and that hold in all programs without errors, but are
+    too many to be premises from the start.
     """
 
     what: str
     ops: Sequence[Op]
     points: Sequence[Point]
-    given: Sequence[z3.BoolRef]
+    premises: Sequence[z3.BoolRef]
     claim: z3.BoolRef
-    shown: dict[str, z3.ArithRef] = field(default_factory=dict)
-    enough: Sequence[z3.BoolRef] = ()
+    witness_terms: dict[str, z3.ArithRef] = field(default_factory=dict)
+    sufficient: Sequence[z3.BoolRef] = ()
     is_refuted: Callable[[z3.ModelRef], bool] = lambda model: True
     ruled_out: Callable[[z3.ModelRef], list[z3.BoolRef]] = lambda model: []
-    otherwise: str = "it holds where z3 tried it, by no witness that was put in"
+    unknown_reason: str = "it holds where z3 tried it, by no witness that was put in"
 
     def assumptions(self) -> list[z3.BoolRef]:
         known = {fact.get_id(): fact for point in self.points for fact in point.assumptions()}
-        return [*known.values(), *self.given]
+        return [*known.values(), *self.premises]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`status`: proved, refuted or unknown.  `witness`: values that refute it, by name.  `reason`: why unknown, or what the
-    values lead to."""
+    """`status`: proved, refuted or unknown.  `witness`: values of a refutation, by name.  `reason`: why it is unknown, or the
+    consequence of the values."""
 
     obligation: Obligation
     status: str
@@ -68,14 +69,16 @@ class Answer:
 
 def not_seen(what: str, reason: str, ops: Sequence[Op]) -> Obligation:
     """An obligation that cannot be stated; `reason`: why it may not hold."""
-    return Obligation(what, ops, [], [], z3.BoolVal(False), is_refuted=lambda model: False, otherwise=reason)
+    return Obligation(
+        what, ops, [], [], z3.BoolVal(False), is_refuted=lambda model: False, unknown_reason=reason
+    )
 
 
 def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     """z3's answer within `seconds`."""
     started = time.perf_counter()
     bases = _bases(obligation)
-    ways = [*obligation.enough, *([obligation.claim] if bases else [])]
+    ways = [*obligation.sufficient, *([obligation.claim] if bases else [])]
     result = z3.unknown
     for milliseconds in TURNS if ways else ():
         open_ways = []
@@ -92,7 +95,7 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     if result == z3.unknown:
         solver = _solver(obligation)
         result = _ask(solver, int(seconds * 1000))
-    for _ in range(MOST_RULED_OUT):
+    for _ in range(MAX_RETRIES):
         facts = obligation.ruled_out(solver.model()) if result == z3.sat else []
         if not facts:
             break
@@ -107,7 +110,7 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     if free:
         return Answer(obligation, UNKNOWN, spent, reason=f"nothing is known of {', '.join(free)}")
     if not obligation.is_refuted(solver.model()):
-        return Answer(obligation, UNKNOWN, spent, reason=obligation.otherwise)
+        return Answer(obligation, UNKNOWN, spent, reason=obligation.unknown_reason)
     return Answer(obligation, REFUTED, spent, _values(obligation, solver.model()))
 
 
@@ -147,7 +150,7 @@ def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
     remainders: list[z3.ExprRef] = []
     # by id: whether all variables of a term are a workgroup's, whether it has a %
     known: dict[int, tuple[bool, bool]] = {}
-    for term in _subterms([*obligation.assumptions(), obligation.claim, *obligation.enough]):
+    for term in _subterms([*obligation.assumptions(), obligation.claim, *obligation.sufficient]):
         children, symbol = term.children(), term.decl()
         below = [known[child.get_id()] for child in children]
         is_shared, has_mod = all(shared for shared, _ in below), any(mod for _, mod in below)
@@ -191,14 +194,14 @@ def variables(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
 
 def _free_values(obligation: Obligation) -> list[str]:
     """The values whose free variables the claim or what is given mentions."""
-    names = {str(v) for v in variables([obligation.claim, *obligation.given])}
+    names = {str(v) for v in variables([obligation.claim, *obligation.premises])}
     free = {name: value for point in obligation.points for name, value in point.free.items()}
     return sorted({f"%{free[name].name}" for name in names & free.keys()})
 
 
 def _values(obligation: Obligation, model: z3.ModelRef) -> dict[str, int | float | str]:
     values: dict[str, int | float | str] = {}
-    for name, term in obligation.shown.items():
+    for name, term in obligation.witness_terms.items():
         value = model.eval(term, model_completion=True)
         if z3.is_int_value(value):
             values[name] = value.as_long()

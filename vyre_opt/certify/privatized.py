@@ -288,7 +288,7 @@ def _turns(of: Relaunched, in_order: bool) -> Iterator[Obligation]:
         raise Mismatch("how many workgroups there are is not known")
     rounded_up = [share * groups >= count, (share - 1) * groups < count] if in_order else []
     one, other = (_Turn.any(name, groups, share if in_order else None) for name in ("one", "other"))
-    given = [*workgroups.given, *rounded_up, groups >= 1]
+    given = [*workgroups.premises, *rounded_up, groups >= 1]
     shown = {"workgroups": groups, "workgroups before": count, "workgroup": one.runs}
     # any number is a multiple of the divisor plus a remainder
     divided = one.is_turn if in_order else z3.And(one.id >= 0, one.id < groups)

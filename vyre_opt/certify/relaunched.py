@@ -21,13 +21,13 @@ __all__ = ["Relaunched", "Workgroups"]
 class Workgroups:
     """Terms along an axis: `count` workgroups before, `groups` workgroups after.
 
-    `parts`: of what `count` is computed from.  `given`: what is true of them.
+    `parts`: of what `count` is computed from.  `premises`: what is true of them.
     """
 
     count: z3.ArithRef
     groups: z3.ArithRef
     parts: list[z3.ArithRef]
-    given: list[z3.BoolRef]
+    premises: list[z3.BoolRef]
 
 
 @dataclass(frozen=True)

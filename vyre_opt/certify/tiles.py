@@ -87,7 +87,7 @@ def covered(
     writes: Sequence[Access],
     given: Callable[[Point], list[z3.BoolRef]] = lambda reader: [],
 ) -> Obligation:
-    """Each element that is read, the workgroup has written.  `given`: what else is known of the reader."""
+    """Each element that is read, the workgroup has written.  `premises`: what else is known of the reader."""
     group = Group(nesting.program)
     point = Point.any(nesting, group, "reader")
     parts = [z3.Int(f"part.{dimension}") for dimension in range(len(read.op.indices))]

@@ -31,17 +31,19 @@ def in_one_workgroup(terms: Terms, one: Access, other: Access) -> bool:
     open_ids = {atom for atom, count in ids.items() if count > 1}
     for dimension in range(len(one.at)):
         widths = (one.width, other.width) if dimension == len(one.at) - 1 else (1, 1)
-        told = _told(terms, one.at[dimension], other.at[dimension], widths, {a: ids[a] for a in open_ids})
-        if told is None:
+        groups = _determined_groups(
+            terms, one.at[dimension], other.at[dimension], widths, {a: ids[a] for a in open_ids}
+        )
+        if groups is None:
             return True
-        open_ids -= told
+        open_ids -= groups
     return not open_ids
 
 
 def _group_ids(terms: Terms) -> list[int]:
     """The atoms of the workgroup's ids, of axes with more than one."""
-    found = (terms.id("workgroup_id", axis) for axis in "xyz")
-    return [atom for atom in found if terms.constant(atom) is None]
+    ids = (terms.id("workgroup_id", axis) for axis in "xyz")
+    return [atom for atom in ids if terms.constant(atom) is None]
 
 
 def _modulus(terms: Terms, one: int, other: int, widths: Sequence[int]) -> int | None:
@@ -55,16 +57,18 @@ def _modulus(terms: Terms, one: int, other: int, widths: Sequence[int]) -> int |
     return 1 << min(bits) if bits else 0
 
 
-def _told(terms: Terms, one: int, other: int, widths: Sequence[int], ids: dict[int, int]) -> set[int] | None:
+def _determined_groups(
+    terms: Terms, one: int, other: int, widths: Sequence[int], ids: dict[int, int]
+) -> set[int] | None:
     """The ids of workgroups that are equal where the indices are; None where these never are."""
     modulus = _modulus(terms, one, other, widths)
     if modulus is None:
         return set()
     first, second = terms.modular(one), terms.modular(other)
     # what is the same in the whole launch cancels, as constants do; all else moves on both sides by itself
-    shared = {atom for atom in (*first.atoms, *second.atoms) if not terms.varies[atom]}
-    same = first.part(shared.__contains__).plus(second.part(shared.__contains__), -1)
-    rest_one, rest_other = (form.part(lambda a: a not in shared and a not in ids) for form in (first, second))
+    common = {atom for atom in (*first.atoms, *second.atoms) if not terms.varies[atom]}
+    same = first.part(common.__contains__).plus(second.part(common.__contains__), -1)
+    rest_one, rest_other = (form.part(lambda a: a not in common and a not in ids) for form in (first, second))
     strides = [(form.atoms.get(atom, 0)) for atom in ids for form in (first, second)]
     gap = Form(first.const - second.const, {}).plus(same)
     low, high = terms.range(gap)
@@ -84,7 +88,7 @@ def _told(terms: Terms, one: int, other: int, widths: Sequence[int], ids: dict[i
     if (low > 0 or high < 0) and not any(first.atoms.get(atom) for atom in ids):
         return None if not modulus or max(-low, high) < modulus else set()
     reach = max(-low, high, 0)
-    told: set[int] = set()
+    groups: set[int] = set()
     reaches = []
     ordered = sorted((a for a in ids if first.atoms.get(a)), key=lambda a: abs(first.atoms[a]))
     for atom in ordered:
@@ -95,8 +99,8 @@ def _told(terms: Terms, one: int, other: int, widths: Sequence[int], ids: dict[i
     for atom, below in reversed(reaches):
         if abs(first.atoms[atom]) <= below:
             break
-        told.add(atom)
-    return told
+        groups.add(atom)
+    return groups
 
 
 def in_one_lane(terms: Terms, one: Access, other: Access) -> bool:
@@ -123,16 +127,16 @@ def in_one_lane(terms: Terms, one: Access, other: Access) -> bool:
 def _by_lane(terms: Terms, access: Access) -> tuple[object, list[tuple[int, int]]] | None:
     """Part of an index that the workgroup agrees on, and each lane with each offset from there that it touches."""
     turns = [loop.turn for loop in access.loops if loop.turn is not None]
-    whole = elements(terms, access, access.at[0], turns, is_read=True)
+    all_elements = elements(terms, access, access.at[0], turns, is_read=True)
     form = terms.modular(access.at[0])
     lanes = terms.lane_sums(form.part(lambda atom: terms.varies[atom] == LANE))
-    rest = Form(form.const, {a: t for a, t in form.atoms.items() if terms.varies[a] != LANE})
-    if whole is None or lanes is None:
+    varying = Form(form.const, {a: t for a, t in form.atoms.items() if terms.varies[a] != LANE})
+    if all_elements is None or lanes is None:
         return None
     # the elements of one lane, counted from its sum of local ids
-    fixed = dict(whole.fixed)
-    offsets = {rest.const}
-    for atom, times in rest.atoms.items():
+    fixed = dict(all_elements.fixed)
+    offsets = {varying.const}
+    for atom, times in varying.atoms.items():
         if atom not in fixed:
             low, high = terms.bounds[atom]
             offsets = (
@@ -143,6 +147,6 @@ def _by_lane(terms: Terms, access: Access) -> tuple[object, list[tuple[int, int]
         if len(offsets) * terms.local_count > MOST_ELEMENTS or not offsets:
             return None
     offsets = {o + lane for o in offsets for lane in range(access.width)}
-    here = lane_conditions(terms, access)
-    found = [(lane, value + o) for lane, value in enumerate(lanes) if here[lane] for o in offsets]
-    return whole.fixed, found
+    runs = lane_conditions(terms, access)
+    places = [(lane, value + o) for lane, value in enumerate(lanes) if runs[lane] for o in offsets]
+    return all_elements.fixed, places

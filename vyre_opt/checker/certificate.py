@@ -210,13 +210,13 @@ def _unclaimed(
         ("program", before.programs, after.programs, joined, launched),
         ("pipeline", before.pipelines, after.pipelines, set(), set()),
     ]
-    for kind, old, new, made, left in items:
+    for kind, old, new, added, removed in items:
         for name in dict.fromkeys((*old, *new)):
             why = ""
             if name not in new:
-                why = "it is not there any more" if name not in left else ""
+                why = "it is not there any more" if name not in removed else ""
             elif name not in old:
-                why = "it is new, and no claim says of what it is made" if name not in made else ""
+                why = "it is new, and no claim says of what it is made" if name not in added else ""
             elif _is_changed(before, after, kind, name) and not claimed & {
                 (claim, kind, name) for claim in ("same", "tile")
             }:
@@ -268,8 +268,11 @@ def _facts(module: Module, claims: Sequence[Claim], report: Report) -> None:
             if access.op.line == claim["line"] and is_in_bounds(facts, access, claim["low"], claim["high"]):
                 bounded.add((claim["program"], number))
                 continue
-            what, why = f"{access.op.name} of @{access.buffer}", "the multiples of facts do not show it"
-            report.findings.append(Finding(REFUSED, kind, what, why=why, line=access.op.line))
+            access_text, why = (
+                f"{access.op.name} of @{access.buffer}",
+                "the multiples of facts do not show it",
+            )
+            report.findings.append(Finding(REFUSED, kind, access_text, why=why, line=access.op.line))
         elif kind == "race_free":
             if claim["buffer"] in facts.buffers() and is_race_free(facts, claim["buffer"]):
                 free.add((claim["program"], claim["buffer"]))

@@ -88,13 +88,13 @@ def _check_same(before: Module, old: Program, new: Program, tiles: Sequence[str]
     terms = Terms(old.workgroup, OPEN if old.grid is None else old.grid)
     _check_declarations(old, new, tiles)
     own = {buffer: buffer for buffer in new.buffers}
-    kept = _kept_for_length(old, new)
-    if any(op.buffer in kept and op.name != "len" for op in walk_ops(new.body)):
+    length_buffers = _kept_for_length(old, new)
+    if any(op.buffer in length_buffers and op.name != "len" for op in walk_ops(new.body)):
         raise Mismatch("the storage of a tile is still touched")
     walk = Walk(
         terms,
         [Side(old, {buffer: buffer for buffer in old.buffers})],
-        Side(new, {**own, **kept}),
+        Side(new, {**own, **length_buffers}),
         tiles={buffer: new.buffers[buffer].type for buffer in tiles},
     )
     walk.run()
@@ -196,10 +196,15 @@ def _check_tile(walk: Walk, storage: Buffer, tile: Buffer) -> Tile:
     for access, place in walk.places:
         if access.buffer == name:
             turns = [loop.turn for loop in access.loops if loop.turn is not None]
-            found = elements(terms, access, place, turns, is_read=True)
+            tile_elements = elements(terms, access, place, turns, is_read=True)
             low, high = terms.bounds[place]
             is_inside = low >= 0 and high + access.width <= count
-            if not is_inside and (found is None or found.fixed or found.low < 0 or found.high >= count):
+            if not is_inside and (
+                tile_elements is None
+                or tile_elements.fixed
+                or tile_elements.low < 0
+                or tile_elements.high >= count
+            ):
                 raise Mismatch(f"this {access.op.name} is not known to lie in the tile of {count}", access.op)
     if base is None:
         return Tile(0, {})
@@ -212,16 +217,16 @@ def _check_unseen(before: Module, program: Program, buffer: Buffer) -> None:
         return
     at = program.bound.index(buffer)
     for pipeline, stage in launches_of(before, program.name):
-        passed = stage.buffers[at]
-        others = [s for s in pipeline.stages if s.program != program.name and _names(s.text, passed)]
+        name = stage.buffers[at]
+        other_stages = [s for s in pipeline.stages if s.program != program.name and _names(s.text, name)]
         twice = [
             s
             for s in pipeline.stages
-            if s.program == program.name and (s.buffers[at] != passed) and passed in s.buffers
+            if s.program == program.name and (s.buffers[at] != name) and name in s.buffers
         ]
-        if not pipeline.buffers[passed].is_transient or others or twice or stage.buffers.count(passed) > 1:
+        if not pipeline.buffers[name].is_transient or other_stages or twice or stage.buffers.count(name) > 1:
             raise Mismatch(
-                f"pipeline @{pipeline.name} has other uses of @{passed}, which @{buffer.name} is there"
+                f"pipeline @{pipeline.name} has other uses of @{name}, which @{buffer.name} is there"
             )
 
 
@@ -377,34 +382,34 @@ def _check_types(joined: Program, names: Mapping[str, str], sides: Sequence[Side
 def _joined_launch(after: Module, claim: Join) -> Stage:
     """The launch of the joined program that stands for the group; `check_pipelines` looks at which one it is."""
     bound = [b.name for b in after.programs[claim.program].bound]
-    its = {own: shared for shared, own in claim.buffers.items()}
-    found = [
+    formals = {own: shared for shared, own in claim.buffers.items()}
+    launches = [
         stage
         for stage in after.pipelines[claim.pipeline].stages
-        if stage.program == claim.program and [its.get(name) for name in bound] == list(stage.buffers)
+        if stage.program == claim.program and [formals.get(name) for name in bound] == list(stage.buffers)
     ]
-    if len({stage.params for stage in found}) != 1:
+    if len({stage.params for stage in launches}) != 1:
         raise Mismatch(
             f"pipeline @{claim.pipeline} does not launch @{claim.program} so, or with several params"
         )
-    return found[0]
+    return launches[0]
 
 
 def _params(terms: Terms, pipeline: Pipeline, program: Program, stage: Stage) -> dict[str, int]:
     """Value that a launch gives for each param: a literal, the pipeline's, or the default."""
-    given, found = dict(stage.params), {}
+    arguments, terms_of = dict(stage.params), {}
     for line in program.scalars:
         match = re.fullmatch(r"param @([\w.]+) : (\S+)(?: = (.*))?", line)
         if match is not None:
             name, dtype, default = match.groups()
-            text = given.get(name, default)
+            text = arguments.get(name, default)
             if text is None:
                 raise Mismatch(f"the launch of @{program.name} gives no @{name}")
             is_passed = text.startswith("@")
-            found[name] = (
+            terms_of[name] = (
                 terms.term(("pipeline", text, dtype), dtype, 0) if is_passed else terms.literal(text, dtype)
             )
-    return found
+    return terms_of
 
 
 def _in_order(parts: Sequence[Sequence[Event]], barriers: Sequence[int]) -> list[Event]:
@@ -459,8 +464,8 @@ def _only(events: Sequence[Event], access: Access) -> list[Event]:
 def _check_internal(pipeline: Pipeline, inside: Collection[int], name: str, buffer: Buffer) -> None:
     """Raises Mismatch if anyone but the launches with the numbers `inside` sees a buffer that left the pipeline."""
     numbers = {id(stage): number for number, stage in enumerate(_launches(pipeline))}
-    others = [s for s in pipeline.stages if numbers.get(id(s)) not in inside and _names(s.text, name)]
-    if not pipeline.buffers[name].is_transient or others or not buffer.is_transient:
+    other_stages = [s for s in pipeline.stages if numbers.get(id(s)) not in inside and _names(s.text, name)]
+    if not pipeline.buffers[name].is_transient or other_stages or not buffer.is_transient:
         raise Mismatch(f"@{name} leaves pipeline @{pipeline.name}, which lets others see it")
 
 
@@ -478,20 +483,27 @@ def check_pipelines(
     expected = _expected_stages(before, after, name, joins, tiles)
     if len(expected) != len(new.stages):
         raise Mismatch(f"pipeline @{name} has other stages")
-    for what, stage in zip(expected, new.stages, strict=True):
+    for wanted, stage in zip(expected, new.stages, strict=True):
         if stage.program and stage.program not in after.programs:
             raise Mismatch(f"pipeline @{name} launches @{stage.program}, which is not there")
-        if isinstance(what[-1], Join):
-            bound = [b.name for b in after.programs[stage.program].bound] if stage.program == what[1] else []
-            its = {own: shared for shared, own in what[-1].buffers.items()}
-            found: tuple[object, ...] = (stage.depth, stage.program, _shown(lengths, stage), what[-1])
-            if [its.get(each) for each in bound] != list(stage.buffers):
+        if isinstance(wanted[-1], Join):
+            bound = (
+                [b.name for b in after.programs[stage.program].bound] if stage.program == wanted[1] else []
+            )
+            names = {own: shared for shared, own in wanted[-1].buffers.items()}
+            actual: tuple[object, ...] = (
+                stage.depth,
+                stage.program,
+                _folded_grid(lengths, stage),
+                wanted[-1],
+            )
+            if [names.get(each) for each in bound] != list(stage.buffers):
                 raise Mismatch(f"pipeline @{name} passes other buffers to @{stage.program}")
-        elif len(what) == 2:
-            found = (stage.depth, stage.text)
+        elif len(wanted) == 2:
+            actual = (stage.depth, stage.text)
         else:
-            found = (stage.depth, stage.program, _shown(lengths, stage), stage.buffers, stage.params)
-        if found != what:
+            actual = (stage.depth, stage.program, _folded_grid(lengths, stage), stage.buffers, stage.params)
+        if actual != wanted:
             raise Mismatch(f"pipeline @{name} has another stage: {stage.text}")
     its_lengths = _Lengths(new)
     for buffer in new.buffers.values():
@@ -502,7 +514,7 @@ def check_pipelines(
     gone = [b for b in old.buffers.values() if b.name not in new.buffers]
     if any(not b.is_transient or _names(new.text, b.name) for b in gone):
         raise Mismatch(f"pipeline @{name} lacks buffers that callers see")
-    if _seen(old) != _seen(new):
+    if _visible_buffers(old) != _visible_buffers(new):
         raise Mismatch(f"pipeline @{name} declares the buffers that callers see in another order")
 
 
@@ -525,13 +537,13 @@ def _expected_stages(
                 s.depth != stage.depth or not s.program for s in run
             ):
                 raise Mismatch(f"launches of pipeline @{name} that became one do not follow each other")
-            expected.append((stage.depth, join.program, _shown(lengths, stage), join))
+            expected.append((stage.depth, join.program, _folded_grid(lengths, stage), join))
         elif number not in inner:
             expected.append(
                 (
                     stage.depth,
                     stage.program,
-                    _shown(lengths, stage),
+                    _folded_grid(lengths, stage),
                     _passed(before, after, stage, tiles),
                     stage.params,
                 )
@@ -539,12 +551,12 @@ def _expected_stages(
     return expected
 
 
-def _seen(pipeline: Pipeline) -> list[str]:
+def _visible_buffers(pipeline: Pipeline) -> list[str]:
     """Buffers that callers see, in the order in which calls pass them."""
     return [buffer.name for buffer in pipeline.buffers.values() if not buffer.is_transient]
 
 
-def _shown(lengths: _Lengths, stage: Stage) -> tuple[int | str, ...]:
+def _folded_grid(lengths: _Lengths, stage: Stage) -> tuple[int | str, ...]:
     return tuple(lengths.folded(text) for text in stage.grid)
 
 

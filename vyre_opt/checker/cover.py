@@ -96,20 +96,20 @@ class _Cover:
     def store(self, access: Access, state: _State) -> None:
         state.own.append(access)
         conditions = self.conditions(access)
-        found = elements(self.terms, access, access.at[0])
-        if conditions is not None and found is not None:
-            state.pending.append(_Written(found, self.terms.types[access.at[0]], conditions))
+        stored = elements(self.terms, access, access.at[0])
+        if conditions is not None and stored is not None:
+            state.pending.append(_Written(stored, self.terms.types[access.at[0]], conditions))
 
     def conditions(self, access: Access) -> frozenset[Condition] | None:
         """Conditions under which all lanes of `elements` make a store; None where lanes may differ in it."""
-        found = set[Condition]()
+        conditions = set[Condition]()
         for condition, holds in access.when:
             key = self.condition(condition, holds, access)
             if key is None:
                 return None
             if key:
-                found.add(key)
-        return frozenset(found)
+                conditions.add(key)
+        return frozenset(conditions)
 
     def condition(self, condition: int, holds: bool, access: Access) -> Condition | None:
         """A condition as all lanes see it; () of one on local ids, which `elements` has looked at."""
@@ -129,10 +129,10 @@ class _Cover:
         return None
 
     def read(self, access: Access, state: _State) -> None:
-        taken = set(access.when)
+        conditions = set(access.when)
         for store in state.own:
             is_same = store.at == access.at and store.width >= access.width
-            if is_same and set(store.when) <= taken:
+            if is_same and set(store.when) <= conditions:
                 return
         terms = self.terms
         turns = [loop.turn for loop in access.loops if loop.turn is not None]
@@ -148,13 +148,13 @@ class _Cover:
                     written.elements.union(known) if known else written.elements
                 )
         for fixed, written_here in by_place.items():
-            rest: Elements | None = wanted
+            missing: Elements | None = wanted
             for turn in turns:
-                if rest is not None and turn not in dict(fixed):
-                    times, rest = rest.without(turn)
+                if missing is not None and turn not in dict(fixed):
+                    times, missing = missing.without(turn)
                     low, high = terms.bounds[turn]
-                    rest = rest.spread(times, high - low + 1)
-            if rest is not None and written_here.covers(rest):
+                    missing = missing.spread(times, high - low + 1)
+            if missing is not None and written_here.covers(missing):
                 return
         raise Uncovered(
             "no store of the workgroup before a barrier before this is known to be of all that is read",
@@ -162,19 +162,19 @@ class _Cover:
         )
 
     def branch(self, branch: Branch, state: _State, when: tuple[tuple[int, bool], ...]) -> list[Access]:
-        added, sure = list[_Written](), list[list[Access]]()
+        entries, sure = list[_Written](), list[list[Access]]()
         before = len(state.own)
         for arm, events in enumerate(branch.arms):
             inner = replace(state.copy(), own=state.own[:before])
             sure.append(self.block(events, inner, (*when, (branch.condition, arm == 0))))
             # each holds under its own conditions, which do not change before the iteration ends
             state.own += inner.own[before:]
-            added += [
+            entries += [
                 w
                 for w in (*inner.visible, *inner.pending)
                 if w not in state.visible and w not in state.pending
             ]
-        state.pending += added
+        state.pending += entries
         both = list[Access]()
         for store in sure[0]:
             if any(store.at == other.at and store.width == other.width for other in sure[1]):

@@ -96,21 +96,21 @@ def elements(
     values = terms.lane_sums(lanes)
     if values is None:
         return None
-    reached = [
+    lanes_of = [
         value for value, is_here in zip(values, lane_conditions(terms, access), strict=True) if is_here
     ]
-    if not reached:
+    if not lanes_of:
         return Elements(tuple(sorted(fixed.items())), 0, 0)
-    least = min(reached)
-    if max(reached) - least > MOST_BITS:
+    least = min(lanes_of)
+    if max(lanes_of) - least > MOST_BITS:
         return None
     mask = 0
-    for value in set(reached):
+    for value in set(lanes_of):
         mask |= 1 << value - least
-    found = Elements(tuple(sorted(fixed.items())), least, mask)
+    result = Elements(tuple(sorted(fixed.items())), least, mask)
     for times, low, count in [(1, 0, access.width), *counted]:
-        wider = found.spread(times, count)
+        wider = result.spread(times, count)
         if wider is None:
             return None
-        found = Elements(wider.fixed, wider.low + times * low, wider.mask)
-    return found
+        result = Elements(wider.fixed, wider.low + times * low, wider.mask)
+    return result

@@ -56,8 +56,8 @@ def axes_of(module: Module, program: Program) -> str | None:
     """
     if program.grid is not None or any(launches_of(module, program.name)):
         return None
-    asked = {op.attrs["axis"] for op in walk_ops(program.body) if op.name in _OF_GRIDS}
-    return "".join(axis for axis in AXES if axis in asked)
+    axes = {op.attrs["axis"] for op in walk_ops(program.body) if op.name in _OF_GRIDS}
+    return "".join(axis for axis in AXES if axis in axes)
 
 
 def is_in_bounds(facts: Facts, access: Access, low: Sequence[Multiples], high: Sequence[Multiples]) -> bool:

@@ -327,7 +327,7 @@ class _Reader:
         if len(types) != len(texts) or len(names) != len(split(gives)):
             raise self.wrong()
         values = tuple(self.use(*pair) for pair in zip(texts, types, strict=True))
-        found = dict(_ATTR.findall((attrs or "").strip()[1:-1]))
+        attributes = dict(_ATTR.findall((attrs or "").strip()[1:-1]))
         if name == "region":
             ops = blocks[0].ops
             if ops and ops[-1].name == "yield":
@@ -336,10 +336,10 @@ class _Reader:
             yield from ops
             return
         if name == "call":
-            yield from self.called(found.get("callee", "").removeprefix("@"), values, names)
+            yield from self.called(attributes.get("callee", "").removeprefix("@"), values, names)
             return
         given = tuple(self.define(*pair) for pair in zip(names, split(gives), strict=True))
-        yield Op(name, values, given, found, blocks, line)
+        yield Op(name, values, given, attributes, blocks, line)
 
     def use(self, text: str, dtype: str) -> Value:
         if not text.startswith("%"):

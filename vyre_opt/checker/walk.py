@@ -631,9 +631,9 @@ class Walk:
         """Known contents of memory behind a store: its elements, and others that it is not of."""
         cells = self.cells.get(name, {})
         width = _width(self.terms.types[value], self._written_as(name))
-        kept = {key: term for key, term in cells.items() if self._is_apart(at, width, key)}
+        remaining = {key: term for key, term in cells.items() if self._is_apart(at, width, key)}
         self._changed({name})
-        self.cells[name] = {**kept, (at, self.terms.types[value]): value}
+        self.cells[name] = {**remaining, (at, self.terms.types[value]): value}
 
     def _written_as(self, name: str) -> str:
         """The type of a buffer's elements in the program as written."""

@@ -31,11 +31,11 @@ def successive_halving(budget: Budget, rng: np.random.Generator) -> None:
     rungs = max(1, ceil(log2(budget.rounds)) + 1)
     share = budget.total // rungs
     order = [int(pick) for pick in rng.permutation(budget.count)]
-    alive, done = order[: max(1, share)], 0
+    alive, rounds_done = order[: max(1, share)], 0
     for rung in range(rungs):
         rounds = min(1 << rung, budget.rounds)
-        budget.measure(alive, rounds - done)  # samples of earlier rungs count
-        done = rounds
+        budget.measure(alive, rounds - rounds_done)  # samples of earlier rungs count
+        rounds_done = rounds
         ranked = sorted((budget.costs.get(pick, INFINITE), index, pick) for index, pick in enumerate(alive))
         alive = [pick for cost, _, pick in ranked if cost < INFINITE][: max(1, ceil(len(alive) / 2))]
         if not alive:

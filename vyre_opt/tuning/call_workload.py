@@ -80,8 +80,8 @@ class CallWorkload(Call):
         arrays = self.inputs.items() if isinstance(self.inputs, Mapping) else enumerate(self.inputs)
         sizes = ", ".join(f"{name}: {_shape(array)}" for name, array in arrays)
         options = {"grid": self.grid, "lengths": self.lengths, "params": self.params, "specs": self.specs}
-        chosen = "".join(f" {name}={value}" for name, value in options.items() if value)
-        return f"{kind} @{self.entry}({sizes}){chosen}"
+        settings = "".join(f" {name}={value}" for name, value in options.items() if value)
+        return f"{kind} @{self.entry}({sizes}){settings}"
 
     @cached_property
     def family(self) -> str:
@@ -111,11 +111,13 @@ class CallWorkload(Call):
     @cached_property
     def _factors(self) -> dict[str, Sequence[Any]]:
         factors: dict[str, Sequence[Any]] = {f"cut_{number}": (0, 1) for number in self.cuts}
-        known = {self._fingerprint({}), *(self._fingerprint({name: 1}) for name in factors)}
+        fingerprints = {self._fingerprint({}), *(self._fingerprint({name: 1}) for name in factors)}
         factors["threshold"] = tuple(self.thresholds)
         for name, values in (("halo", HALOS), ("tile", (0, 1))):
-            others = [v for v in values if v != DEFAULTS[name] and self._fingerprint({name: v}) not in known]
-            factors[name] = (DEFAULTS[name], *others)
+            distinct = [
+                v for v in values if v != DEFAULTS[name] and self._fingerprint({name: v}) not in fingerprints
+            ]
+            factors[name] = (DEFAULTS[name], *distinct)
         if self.dispatcher.name in LEVELS:
             factors["level"] = LEVELS[self.dispatcher.name]
         return {name: values for name, values in factors.items() if len(values) > 1}
@@ -147,26 +149,26 @@ class CallWorkload(Call):
             name: np.array(values, object)[column]
             for (name, values), column in zip(space.factors.items(), space.rows.T, strict=True)
         }
-        moved, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
+        traffic, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
         threshold = at.get("threshold", np.array(DEFAULTS["threshold"], object))
         for number, second in self._joined.items():
             is_cut: Array = at.get(f"cut_{number}", np.array(0)) == 1
             for value, parted in self.thresholds.items():
                 if number in parted:
                     is_cut = is_cut | (threshold == value)
-            moved += np.where(is_cut, _bytes_of(second), 0)
+            traffic += np.where(is_cut, _bytes_of(second), 0)
             launches += is_cut
         if "tile" in at:
-            moved += (at["tile"] == 0) * float(sum(map(_bytes_of, self._joined.values())))
+            traffic += (at["tile"] == 0) * float(sum(map(_bytes_of, self._joined.values())))
         bandwidth, launch = SPEEDS[target if target in SPEEDS else "cpu"]
-        return moved / bandwidth + launches * launch
+        return traffic / bandwidth + launches * launch
 
     @cached_property
     def cuts(self) -> dict[int, int]:
         """Launches that may be joined with those before them, and the bytes that a cut before each would move."""
         sizes = {number: _bytes_of(launch) for number, launch in self._joined.items()}
-        most = sorted(sizes, key=lambda number: -sizes[number])[:MAX_CUTS]
-        return {number: sizes[number] for number in sorted(most)}
+        costliest = sorted(sizes, key=lambda number: -sizes[number])[:MAX_CUTS]
+        return {number: sizes[number] for number in sorted(costliest)}
 
     @cached_property
     def thresholds(self) -> dict[float | str, frozenset[int]]:

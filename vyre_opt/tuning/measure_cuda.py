@@ -85,15 +85,15 @@ class CudaRunner:
 
     def outputs(self) -> list[np.ndarray]:
         trial, arrays = self.trial, self.sets[0]
-        written = [k for k, b in enumerate(trial.program.bound_buffers) if b.is_output]
+        output_numbers = [k for k, b in enumerate(trial.program.bound_buffers) if b.is_output]
         with self.device:
-            for argument in set(written) - set(trial.cleared):  # `_launch` clears those itself
+            for argument in set(output_numbers) - set(trial.cleared):  # `_launch` clears those itself
                 self._fill(arrays[argument], UNWRITTEN)
         self._launch(0)
         # a fault is reported late on a GPU: asked for here, it counts against this configuration
         self.dispatcher.synchronize()
         with self.device:
-            return [np.asarray(arrays[k].get()) for k in written]
+            return [np.asarray(arrays[k].get()) for k in output_numbers]
 
     def warm_up(self) -> None:
         with Timer(self.device) as timer:

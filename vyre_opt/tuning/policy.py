@@ -55,8 +55,8 @@ def pick_config(
     powers = _powers(costs, temperature)
     if dispatcher is None:
         return like(costs, powers / powers.sum())
-    fixed = pick_config_pre_exp_fixed(weights_16_16(powers), dispatcher, scratch=scratch)
-    return like(costs, fixed / ONE)
+    probabilities = pick_config_pre_exp_fixed(weights_16_16(powers), dispatcher, scratch=scratch)
+    return like(costs, probabilities / ONE)
 
 
 def config_gradient(
@@ -104,8 +104,8 @@ def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: flo
     expected = float(np.sum(p * values))
     if not np.isfinite(expected):
         raise BadInputs("a cost of -infinity has no gradient")
-    gradient, some = np.zeros(len(p)), p > 0
-    gradient[some] = p[some] * (1.0 - (values[some] - expected) / temperature)
+    gradient, is_positive = np.zeros(len(p)), p > 0
+    gradient[is_positive] = p[is_positive] * (1.0 - (values[is_positive] - expected) / temperature)
     return like(costs, gradient)
 
 

@@ -78,15 +78,17 @@ def add_result(store: Any, result: Tuning) -> None:
 
     One whose numbers JSON does not have, as an infinite value of a factor, is not kept.
     """
-    others = [each for each in results_of(store, result.family) if _identity(each) != _identity(result)]
+    other_results = [
+        each for each in results_of(store, result.family) if _identity(each) != _identity(result)
+    ]
     with suppress(ValueError):
-        _write(store, result.family, [*others, result])
+        _write(store, result.family, [*other_results, result])
 
 
 def result_for(results: Sequence[Tuning], shape: str, device: str) -> Tuning | None:
     """The result for a shape class on a device, of this version; None without one."""
-    wanted = (shape, device, __version__)
-    return next((replace(each, kept=True) for each in reversed(results) if _identity(each) == wanted), None)
+    key = (shape, device, __version__)
+    return next((replace(each, kept=True) for each in reversed(results) if _identity(each) == key), None)
 
 
 def learnt_starts(results: Sequence[Tuning], shape: str, device: str, space: Space) -> list[Config]:
@@ -136,19 +138,19 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
     cache = _store(store)
     content = read_file(path, MAX_FILE_BYTES)
     try:
-        given = _read(content.decode(), FORMAT)
+        imported = _read(content.decode(), FORMAT)
     except ValueError as error:
         raise BadInputs(f"{path}: not results of the tuner: {error}") from None
     new = 0
-    for family in dict.fromkeys(each.family for each in given):
-        here = results_of(cache, family)
-        known = set(map(_identity, here))
-        added = [each for each in given if each.family == family and _identity(each) not in known]
+    for family in dict.fromkeys(each.family for each in imported):
+        existing = results_of(cache, family)
+        identities = set(map(_identity, existing))
+        added = [each for each in imported if each.family == family and _identity(each) not in identities]
         if added:
             # existing results stay, and of the new ones the latest for which there is room
-            added = added[-max(0, MAX_RESULTS - len(here)) :] if len(here) < MAX_RESULTS else []
-            _write(cache, family, [*added, *here])
-            new += sum(_identity(each) not in known for each in results_of(cache, family))
+            added = added[-max(0, MAX_RESULTS - len(existing)) :] if len(existing) < MAX_RESULTS else []
+            _write(cache, family, [*added, *existing])
+            new += sum(_identity(each) not in identities for each in results_of(cache, family))
     return new
 
 
@@ -176,13 +178,13 @@ def _read(text: str, form: str) -> list[Tuning]:
         content = json.loads(text, parse_constant=_no_number)
         if form and content["format"] != form:
             raise ValueError(f"its format is {content['format']!r}, not {form!r}")
-        given = content["results"]
-        if not isinstance(given, list):
+        entries = content["results"]
+        if not isinstance(entries, list):
             raise TypeError("results is no list")
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it has no {error}" if isinstance(error, KeyError) else str(error)) from None
     results = []
-    for number, each in enumerate(given, 1):
+    for number, each in enumerate(entries, 1):
         try:
             results.append(Tuning.from_fields(each))
         except ValueError as error:

@@ -64,9 +64,9 @@ class Space:
             _check(each)
         products = [{name: tuple(dict.fromkeys(values)) for name, values in each.items()} for each in given]
         total = sum(prod(len(values) for values in each.values()) for each in products)
-        most = MAX_COMBINATIONS if why_not is None else MAX_ASKED
-        if total > most:
-            raise BadInputs(f"a space of {total} combinations is more than {most}: split it")
+        limit = MAX_COMBINATIONS if why_not is None else MAX_ASKED
+        if total > limit:
+            raise BadInputs(f"a space of {total} combinations is more than {limit}: split it")
         self.factors = _levels(products)
         parts = [part for each in products for part in self._legal(each, constraints)]
         rows = np.concatenate(parts) if len(products) == 1 else _distinct(np.concatenate(parts))
@@ -101,8 +101,8 @@ class Space:
             if name in config and config[name] not in values:
                 return None
             row.append(values.index(config[name]) if name in config else ABSENT)
-        found = np.flatnonzero((self.rows == row).all(axis=1))
-        return int(found[0]) if len(found) else None
+        matches = np.flatnonzero((self.rows == row).all(axis=1))
+        return int(matches[0]) if len(matches) else None
 
     def _config(self, row: Sequence[int]) -> Config:
         levels = zip(self.factors.items(), row, strict=True)
@@ -226,7 +226,7 @@ def _without_unused(
     rows: Array, levels: Mapping[str, tuple[Value, ...]]
 ) -> tuple[Array, dict[str, tuple[Value, ...]]]:
     """Values of each factor that some configuration has, in the order of their first appearance."""
-    kept: dict[str, tuple[Value, ...]] = {}
+    used_values: dict[str, tuple[Value, ...]] = {}
     columns: list[Array] = []
     for (name, values), column in zip(levels.items(), rows.T, strict=True):
         used, first = np.unique(column[column != ABSENT], return_index=True)
@@ -235,6 +235,6 @@ def _without_unused(
         used = used[np.argsort(first)]
         renumbered = np.full(len(values) + 1, ABSENT, np.int32)  # the last one is for ABSENT
         renumbered[used] = np.arange(len(used))
-        kept[name] = tuple(values[k] for k in used.tolist())
+        used_values[name] = tuple(values[k] for k in used.tolist())
         columns.append(renumbered[column])
-    return np.stack(columns, axis=1) if columns else rows[:, :0], kept
+    return np.stack(columns, axis=1) if columns else rows[:, :0], used_values

@@ -106,13 +106,13 @@ class Surrogate:
 
         `failed`: True for configurations without a cost of their own.
         """
-        used = _selection(logs)
-        doubts = np.zeros(len(used)) if failed is None else DOUBT * failed[used]
-        known, logs = self.coordinates[np.asarray(picks)[used]], logs[used]
-        processes = [self._moved(particle, known, logs, doubts) for particle in self.particles]
+        selected = _selection(logs)
+        doubts = np.zeros(len(selected)) if failed is None else DOUBT * failed[selected]
+        observed, logs = self.coordinates[np.asarray(picks)[selected]], logs[selected]
+        processes = [self._moved(particle, observed, logs, doubts) for particle in self.particles]
         self.particles = [process.particle for process in processes]
-        asked = self.coordinates[candidates]
-        rows = [process.predict(asked) for process in processes]
+        queries = self.coordinates[candidates]
+        rows = [process.predict(queries) for process in processes]
         return Prediction(
             np.array([mean for mean, _ in rows]), np.array([each for _, each in rows]), processes
         )
@@ -150,13 +150,13 @@ class _Process:
 
     `doubts`: what is added to the noise of each cost."""
 
-    def __init__(self, particle: Array, known: Array, logs: Array, doubts: Array) -> None:
-        self.particle, self.known, count = particle, known, len(logs)
+    def __init__(self, particle: Array, observed: Array, logs: Array, doubts: Array) -> None:
+        self.particle, self.known, count = particle, observed, len(logs)
         self.noise = float(np.exp(particle[-1])) + JITTER
         # two more rows and columns, so that the same decomposition solves for the costs and for ones; the corner is large
         # enough for the whole to be positive definite
         bordered = np.empty((count + 2, count + 2))
-        bordered[:count, :count] = _kernel(particle, known, known, float)
+        bordered[:count, :count] = _kernel(particle, observed, observed, float)
         bordered[count], bordered[count + 1] = np.append(logs, [0, 0]), 1.0
         np.fill_diagonal(bordered[:count, :count], 1 + self.noise + doubts)
         bordered[count:, count:] = 2 * (count + logs @ logs) / self.noise * np.eye(2)
@@ -170,10 +170,10 @@ class _Process:
         halves = float(np.sum(np.log(np.diagonal(self.lower))))
         self.likelihood = -0.5 * (count + 1) * np.log(square) - halves - 0.5 * np.log(weight)
 
-    def predict(self, asked: Array) -> tuple[Array, Array]:
+    def predict(self, queries: Array) -> tuple[Array, Array]:
         """The mean and the deviation of the costs at some coordinates."""
-        self.asked = asked
-        across = _kernel(self.particle, self.known, asked)
+        self.asked = queries
+        across = _kernel(self.particle, self.known, queries)
         self.half = _inverse(self.lower.astype(np.float32)) @ across
         spread = np.maximum(1.0 - np.einsum("mn,mn->n", self.half, self.half), 1e-6) * self.variance
         self.changes: list[Array] = []

@@ -134,19 +134,19 @@ def surrogate_search(
             logs, failed = _log_costs(budget, budget.costs[best], options.limit)
             prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
             prediction.means += expected[candidates]
-            chosen: list[int] = []
-            most = min(options.batch, max_configs - len(budget.order), len(candidates))
-            for choice, gain in islice(proposer.choices(prediction, candidates), most):
-                if on_progress and not chosen:
+            batch: list[int] = []
+            batch_size = min(options.batch, max_configs - len(budget.order), len(candidates))
+            for choice, gain in islice(proposer.choices(prediction, candidates), batch_size):
+                if on_progress and not batch:
                     cost = exp(min(float(prediction.means[:, choice].mean()), MOST_LOG))
                     on_progress(PathPoint(len(budget.order), cost, budget.costs[best], gain))
                 if gain < options.patience and is_all:
                     break
-                chosen.append(choice)
-        if not chosen:
+                batch.append(choice)
+        if not batch:
             budget.is_settled = True
             break
-        budget.measure(candidates[chosen].tolist(), glance)
+        budget.measure(candidates[batch].tolist(), glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
 

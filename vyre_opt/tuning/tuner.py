@@ -78,13 +78,13 @@ def autotune(
     task = _Task.of(kernel, space, measure, dispatcher, start)
     total = rounds * (task.budget if budget is None else budget)
     results = _store(store)
-    kept = result_cache.results_of(results, task.family) if results is not None and reuse else []
-    cached = _cached_result(kept, task)
+    earlier = result_cache.results_of(results, task.family) if results is not None and reuse else []
+    cached = _cached_result(earlier, task)
     if cached is not None and _is_final(cached, task, total):
         return cached
     learnt = _Learnt(
         known=() if cached is None else cached.measured,
-        starts=result_cache.learnt_starts(kept, task.shape, task.device, task.space),
+        starts=result_cache.learnt_starts(earlier, task.shape, task.device, task.space),
     )
     bar = ProgressBar(f"tuning {task.name}", total) if progress else None
     with bar or nullcontext():
