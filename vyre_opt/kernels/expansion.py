@@ -1,4 +1,4 @@
-"""A use of a named kernel, and what it becomes: a program at a schedule chosen for its buffers and the target.
+"""A use of a named kernel, and its expansion: a program at a schedule chosen for its buffers and the target.
 
 `named.expand` makes the one of the other.
 """

@@ -75,7 +75,7 @@ S = TypeVar("S", bound=BlockSchedule)
 class MatmulProblem:
     """Shape and types of a product; `depth` and `columns` None are the runtime scalars @depth and @columns, `bias` None means none.
 
-    `dtype`: of A and B; `out` and `bias`: that of C and of the bias, f32 or `dtype`.
+    `dtype`: element type of A and B; `out`, `bias`: element types of C and of the bias, f32 or `dtype`.
     `pitches`: elements from a row of A to the next, and of B, where rows are longer than the problem; on matrix units only.
     What A has there along the depth is zero.
     `axes`: of stacks, see matmul_batch.py; from one on, `rows` of a matrix are the runtime scalar @rows.

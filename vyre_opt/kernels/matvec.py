@@ -40,7 +40,7 @@ With so many an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1
 RESIDENT = 1024  # lanes that a multiprocessor holds, if each has 64 registers
 LANES = 256  # of a workgroup
 IN_FLIGHT = 16  # elements that a lane loads together: 64 KiB a multiprocessor
-MOST_ROWS = 4  # at once, beyond which x is a small part of what is loaded
+MOST_ROWS = 4  # at once: with more, x would be only a small part of the loaded bytes
 MAX_SPLITS = 1 << 12
 LEAST_SPLIT = 4  # turns a lane, from which on to share a row is faster, although @sums has to be cleared
 
@@ -235,7 +235,7 @@ class _Plain(_Matvec):
 
 
 class _Predicated(_Matvec):
-    """See the module.  Row k of those that a lane does at once is `rows` behind row k - 1."""
+    """See the module.  A lane does several rows at once, each `rows` after the one before."""
 
     def __init__(self, b: Builder, dtype: DataType, y_dtype: DataType, schedule: MatvecSchedule) -> None:
         super().__init__(b, dtype, y_dtype, schedule)

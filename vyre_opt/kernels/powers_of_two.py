@@ -1,4 +1,4 @@
-"""Powers of two around a number and in it, of which lanes and workgroups that share work are, and pieces that they move."""
+"""Powers of two around a number and its factors of two: numbers of lanes and workgroups, and sizes of pieces."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Code:
     # --- what every function needs
 
     def literal(self, literal: str, kind: str) -> str:
-        """A constant of the MLIR type `kind`, which is written once in a block and what it contains."""
+        """A constant of the MLIR type `kind`, written once for a block and its nested blocks."""
         for scope in self._constants:
             if (literal, kind) in scope:
                 return scope[literal, kind]

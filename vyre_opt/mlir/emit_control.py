@@ -15,7 +15,7 @@ from .spelling import attributes, mlir_type, quoted
 __all__ = ["CONTROL_OPS"]
 
 RunBlock = Callable[[FunctionCode, Block], None]
-"""Writes the ops of a block but for its terminator."""
+"""Writes the ops of a block without its terminator."""
 
 
 def _results(f: FunctionCode, op: Op) -> tuple[str, str]:

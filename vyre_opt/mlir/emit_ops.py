@@ -118,7 +118,7 @@ def _arithmetic(f: FunctionCode, op: Op) -> None:
         f.set(op, f'llvm.call_intrinsic "{name}"({operands}) : ({kinds}) -> {kind}{_flags_hint(op)}')
     elif direct.form == "generic":
         f.set(op, f'"{direct.name}"({operands}) : ({kind}) -> {kind}')
-    elif type_class(dtype) == "h":  # of which our own lowering takes no flags
+    elif type_class(dtype) == "h":  # our own lowering ignores the flags of these types
         f.set(op, f"{direct.name} {operands}{_flags_hint(op)} : {kind}")
     else:
         f.set(op, f"{direct.name} {operands}{_flags(op) if direct.flags else ''} : {kind}")

@@ -1,4 +1,4 @@
-"""The state of writing one function of ours as MLIR: the names of its values, and what its buffers are."""
+"""The state of writing one function as MLIR: the names of its values, and the memrefs of its buffers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FunctionCode:
     def indices(self, op: Op) -> str:
         return ", ".join(map(self.index, op.indices))
 
-    # --- regions, in which what is written for an index is known no longer than they last
+    # --- regions: an index value emitted in a region is reused only within it
 
     def open(self, head: str, label: str = "") -> None:
         self.code.open(head, label)

@@ -46,7 +46,7 @@ class HelperKey:
 
     @staticmethod
     def of(symbol: str, count: int, has_memory: bool) -> HelperKey | None:
-        """The key whose symbol it is, for an op with so many words; None if there is none."""
+        """The key of a symbol, for an op with so many words; None for any other symbol."""
         _, name, *rest = _parts(symbol)
         modifiers, tokens = tuple(rest[:count]), rest[count:]
         memory = ""

@@ -96,7 +96,7 @@ READ: dict[str, tuple[str, str]] = {
        ("ceil", "ceil"), ("trunc", "trunc"), ("roundeven", "round_even"), ("fma", "fma"))},
     "llvm.intr.ctpop": ("popcount", "i"),
 }  # fmt: skip
-"""Ops of other people's kernels that are one of ours, besides those that are emitted: -> (ours, class of types)."""
+"""MLIR ops that we read but never emit -> (our op, class of types)."""
 
 
 def type_class(dtype: DataType) -> str:
@@ -110,5 +110,5 @@ def type_class(dtype: DataType) -> str:
 
 
 def direct_op(name: str, dtype: DataType) -> DirectOp | None:
-    """The op of MLIR that the op `name` is at a type; None where there is none."""
+    """The op of MLIR for the op `name` at a type; None without one."""
     return EMITTED.get((name, type_class(dtype)))

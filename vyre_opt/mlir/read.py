@@ -39,7 +39,7 @@ _TERMINATORS = ("scf.yield", "scf.condition", "gpu.return", "func.return")
 def read_mlir(source: Source) -> Module:
     """The module of an MLIR text, not yet verified.
 
-    Raises DiagnosticError with what is not read, at its place, and without the package that parses.
+    Raises DiagnosticError for unsupported input, with its location, and if the parser's package is missing.
     """
     parsed = parse_mlir(source)
     reading = _Reading(parsed, Module(source=source))
@@ -437,7 +437,7 @@ def _declared(r: Reader, kind: Any, attrs: Any, number: int) -> DataType:
 
 
 def _run(r: Reader, theirs: Any, block: Block) -> None:
-    """Read the ops of a block of MLIR but for its terminator; one that is refused leaves an error and no results."""
+    """Read the ops of a block of MLIR without its terminator; an op that is refused leaves an error and no results."""
     outer, r.block = r.block, block
     for op in theirs.ops:
         if op.name in _TERMINATORS:

@@ -95,7 +95,7 @@ def _all(r: Reader, operands: Sequence[Any], types: Sequence[DataType]) -> list[
 
 
 def _merged_type(r: Reader, column: Sequence[Any]) -> DataType:
-    """The type of a result that several blocks yield: that of the first that has one."""
+    """The type of a result that several blocks yield: the type of the first value that has one."""
     if str(column[0].type) == "index":
         return I64
     return r.likely_type(*column)
@@ -155,7 +155,7 @@ def _for(r: Reader, op: Any, run: RunBlock) -> None:
 
 
 def _counter_type(r: Reader, op: Any, lower: Any, upper: Any, step: Any) -> DataType:
-    """Type of a counter: that of its hint if all bounds have it; else u32 where all of them have that, else a signed one."""
+    """Type of a counter: that of its hint if all bounds have it; otherwise u32 if all have that; otherwise a signed type."""
     if str(lower.type) != "index":
         return r.type_of(lower)
     text = text_attribute(op, "vyre.type")
@@ -212,7 +212,7 @@ def _while(r: Reader, op: Any, run: RunBlock) -> None:
 
 
 def _rotated_while(r: Reader, op: Any, run: RunBlock) -> None:
-    """A loop whose condition hands on other values than it takes: they are what is carried, and the condition with them.
+    """A loop whose condition region passes on other values than its arguments: it carries these values and the condition.
 
     before(a) -> c, f;  while c { after(f) -> a;  before(a) -> c, f };  the results are f
     """

@@ -19,7 +19,7 @@ U32, U64 = DataType.U32, DataType.U64
 
 
 def _indices(r: Reader, buffer: Buffer, operands: Sequence[Any]) -> tuple[Value, ...]:
-    """The indices of an access; the last one of a buffer of vectors is that of a lane, and 0."""
+    """The indices of an access; the last index of a buffer of vectors selects a lane, and is 0."""
     if buffer.dtype.is_vec:
         if r.number(operands[-1]) != 0:
             raise NotReadable(f"an access of @{buffer.name}, whose elements are vectors, is of whole ones")
@@ -75,7 +75,7 @@ def _dim(r: Reader, op: Any) -> None:
 
 
 def _length_type(r: Reader, result: Any) -> DataType:
-    """The type that a length is cast to at once, as those of ours are; else u32, which that of any buffer here is."""
+    """The type of a length: u32 or u64 if a use casts it to that, otherwise u32."""
     for use in result.uses:
         op = use.operation
         if op.name == "arith.index_castui":
@@ -119,7 +119,7 @@ def read_atomic_helper(r: Reader, op: Any, name: str, order: str) -> None:
 
 
 def _commit(r: Reader, op: Any) -> None:
-    """The group that it ends is that of the wait behind it."""
+    """Skip the op: the wait after it ends the group."""
 
 
 def _wait(r: Reader, op: Any) -> None:

@@ -113,7 +113,7 @@ def _float_bits(attr: Any, dtype: DataType) -> int:
 
 
 def _table() -> dict[str, list[tuple[str, str]]]:
-    """MLIR's op -> ours, with the classes of types, from the rows of what is emitted."""
+    """MLIR's op -> our op and its classes of types, from the table of emitted ops."""
     table: dict[str, list[tuple[str, str]]] = {}
     for (ours, type_class), direct in EMITTED.items():
         table.setdefault(direct.name, []).append((ours, type_class))

@@ -119,7 +119,7 @@ class Reader:
         return self.dtype(value.type, is_signed)
 
     def dtype(self, kind: Any, is_signed: bool = True) -> DataType:
-        """Our type for a type of MLIR.  Raises NotReadable where there is none."""
+        """Our type for a type of MLIR.  Raises NotReadable for a type without one."""
         shape = getattr(kind, "shape", None)
         if shape is None or not str(kind).startswith("vector<"):
             return scalar_of(str(kind), is_signed)
@@ -129,7 +129,7 @@ class Reader:
         return DataType.vec(scalar_of(str(kind.element_type), is_signed), lanes[0])
 
     def likely_type(self, *operands: Any) -> DataType:
-        """The type of ops that take either sign: that of the first operand that has one."""
+        """The type of an op that takes either signedness: the type of the first operand that has one."""
         for operand in operands:
             typed = self.get(operand)
             if isinstance(typed, Plain):

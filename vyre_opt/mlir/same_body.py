@@ -23,7 +23,7 @@ _NEUTRAL = {
 
 
 def is_same_function(function: Any, text: str, written: str) -> bool:
-    """`function`: an op of xdsl; `text`: its own in the source; `written`: that of the helper of its name."""
+    """`function`: an op of xdsl; `text`: its text in the source; `written`: text of the helper of its name."""
     if "".join(text.split()) == "".join(written.split()):
         return True
     if _has_flags(function):

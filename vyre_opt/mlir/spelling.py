@@ -44,7 +44,7 @@ def mlir_type(dtype: DataType) -> str:
 
 
 def memory_element(dtype: DataType) -> str:
-    """The MLIR type of a scalar in memory; that of a type without arithmetic is an integer of its size."""
+    """The MLIR type of a scalar in memory; a type without arithmetic becomes an integer of its size."""
     return dtype.name if dtype.is_float else f"i{dtype.bits}"
 
 

@@ -121,7 +121,7 @@ def _check_strings(source: Source) -> None:
 
 
 _ALIAS = re.compile(r"^#loc\w* = loc\(.*\)$", re.MULTILINE)
-"""The definition of a name for a place, which xdsl takes for that of another attribute."""
+"""The definition of a location alias, which xdsl would read as an attribute alias."""
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -611,7 +611,7 @@ _SYNTAX: dict[str, Parse] = {
     "nvvm.vote.ballot.sync": _nvvm_ballot,
     "nvvm.bar.warp.sync": _operands_and_types,
 }
-"""Ops of which xdsl has no syntax, or drops a part, and what parses them."""
+"""Ops that xdsl cannot parse, or parses with a part dropped, and our parsers for them."""
 
 
 @cache

@@ -77,7 +77,7 @@ class Byte:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`buffer` as it is declared; what is loaded and stored is known when all is read."""
+    """`buffer` as it is declared; its loads and stores are complete when all ops have been read."""
 
     buffer: Buffer
 
@@ -109,7 +109,7 @@ _FLOATS = {"f16": DataType.F16, "bf16": DataType.BF16, "f32": DataType.F32, "f64
 
 
 def scalar_of(text: str, is_signed: bool = True) -> DataType:
-    """Our type for a scalar type of MLIR.  Raises NotReadable where there is none."""
+    """Our type for a scalar type of MLIR.  Raises NotReadable for a type without one."""
     if text in _FLOATS:
         return _FLOATS[text]
     if text == "i1":

@@ -16,7 +16,7 @@ Inlined = tuple[list[Op], tuple[Value, ...]]
 
 
 def inline_bodies(module: Module, selection: Selection) -> None:
-    """Structured ops, in whose place stands what is in them; of an if either arm may."""
+    """Replaces structured ops by the ops of a region; for an if, of either arm."""
     for body in bodies(module):
         replaced: dict[Value, Value] = {}
         _inline_in(body, selection, replaced)
@@ -97,7 +97,7 @@ def inline_calls(module: Module, selection: Selection) -> None:
 
 
 def drop_carried_values(module: Module, selection: Selection) -> None:
-    """Results of structured ops.  What a loop began with stands for what it carries, zero for the result of an if."""
+    """Replaces results of structured ops: those of a loop by its initial values, those of an if by zero."""
     for body in bodies(module):
         replaced: dict[Value, Value] = {}
         for op in [op for op in body.walk() if op.regions]:

@@ -1,4 +1,4 @@
-"""Delta debugging: drop many parts at once, then fewer, as long as what is left is interesting.
+"""Delta debugging: drop many parts at once, then fewer, as long as the rest is interesting.
 
 A. Zeller, R. Hildebrandt: Simplifying and Isolating Failure-Inducing Input, IEEE Transactions on Software
 Engineering 28 (2002), with the parts taken from the last to the first, since what uses a value stands after it.
@@ -16,7 +16,7 @@ __all__ = ["minimise"]
 
 
 class Variant(Protocol):
-    """A text of which parts can be dropped, counted from 0 on."""
+    """A text with parts that can be dropped, numbered from 0."""
 
     @property
     def text(self) -> str: ...
@@ -32,7 +32,7 @@ V = TypeVar("V", bound=Variant)
 
 @dataclass(frozen=True, slots=True)
 class _Smaller(Generic[V]):
-    """A variant that lacks some parts, the first of which had the number `start`."""
+    """A variant without some parts; `start`: number of the first dropped part."""
 
     start: int
     variant: V
@@ -43,7 +43,7 @@ class _Smaller(Generic[V]):
 
 
 def minimise(variant: V, oracle: Oracle) -> V:
-    """A variant of which no part alone can be dropped.  Raises OutOfTests."""
+    """A variant from which no single part can be dropped.  Raises OutOfTests."""
     size = count = variant.count()
     while size:
         stop = count

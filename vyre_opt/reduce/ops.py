@@ -1,4 +1,4 @@
-"""Drops ops: with zeros, or operands of theirs, in the place of results; and what is optional about an op."""
+"""Drops ops, with zeros or operands in place of their results, and optional attributes of ops."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def reduce_text(text: str, oracle: Oracle, passes: Sequence[str] = tuple(DELTA_P
 
 
 def reduce_module(module: Module, oracle: Oracle, passes: Sequence[str] = tuple(DELTA_PASSES)) -> Module:
-    """A module of which no delta pass can drop a feature alone.  The text of `module` is taken for interesting.
+    """A module from which no delta pass can drop a single feature.  The text of `module` must be interesting.
 
     Raises OutOfTests.
     """
@@ -78,6 +78,6 @@ def _minimised(module: Module, name: str, oracle: Oracle) -> Module:
 
 
 def reduce_lines(text: str, oracle: Oracle) -> str:
-    """A text of which no line and no word alone can be dropped.  Raises OutOfTests."""
+    """A text from which no single line and no single word can be dropped.  Raises OutOfTests."""
     text = minimise(PartsVariant(text.splitlines(keepends=True)), oracle).text
     return minimise(PartsVariant(_WORD.findall(text)), oracle).text

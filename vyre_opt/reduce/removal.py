@@ -36,7 +36,7 @@ def is_shared_zero(op: Op, body: Block) -> bool:
 
 
 def zero(dtype: DataType, body: Block) -> Value:
-    """A constant zero at the beginning of a body, of which there is one of each type."""
+    """A constant zero at the beginning of a body; there is one for each type."""
     op = _shared_zero(dtype, body)
     if op is None:
         op = Op(OPS["const"], (), (Value("zero", dtype),), {"value": 0})

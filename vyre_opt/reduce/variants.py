@@ -1,4 +1,4 @@
-"""Texts that can lose parts: a module, of which a delta pass drops features, and a text of lines or words."""
+"""Texts with parts to drop: a module, from which a delta pass drops features, and a text of lines or words."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class FusedLaunches:
 
 @dataclass(frozen=True, slots=True)
 class MissedFusion:
-    """Two launches that were not fused.  `row`: that of the second, None if it is not in the picture."""
+    """Two launches that were not fused.  `row`: row of the second, None if it is not in the picture."""
 
     first: str
     second: str
@@ -192,7 +192,7 @@ def _covered(stages: Sequence[StagePicture], first: int, launches: Sequence[str]
     while row < len(stages) and at < len(launches):
         stage = stages[row]
         if stage.kind == "kernel":
-            # launches that clear scratch buffers may come before that of the program named after the kernel
+            # launches that clear scratch buffers may precede the launch of the program named after the kernel
             stem = stage.name.replace(".", "_")
             last = next((i for i in range(at, len(launches)) if launches[i].startswith(stem)), None)
             if last is None:

@@ -95,7 +95,7 @@ class Drawing:
         self.width = self.label_end + LANE * self.layout.lanes + PAD
         self.height = self.layout.height
         self.marks = [*self._marks()]
-        # a short drawing has no room for what it says of itself
+        # a short drawing has no room for its label
         self.height = max([self.height, *(round(m.tip_y + m.tip_height) + 4 for m in self.marks)])
         self.least_width = round(self.width * LEAST_SCALE)
         self.colors = {name: f"wire c{i % COLORS}" for i, name in enumerate(colors)}

@@ -1,4 +1,4 @@
-"""The templates of the page, by Jinja2: what is put into them is escaped unless it is markup already."""
+"""The templates of the page, by Jinja2: inserted values are escaped unless they are markup."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Wire:
 
 @dataclass(slots=True)
 class Layout:
-    """`lanes`: their number; `height`: that of the whole drawing."""
+    """`lanes`: number of lanes; `height`: height of the whole drawing."""
 
     boxes: list[Box]
     wires: dict[str, Wire]

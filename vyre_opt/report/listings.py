@@ -24,7 +24,7 @@ MOST_LINES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line on each side, None where there is none; `equal`: how many lines that are equal this one stands for, 0 for others.
+    """A line of each side, or None.  `equal`: number of equal lines that a folded line stands for, 0 for any other.
 
     Of more than one line there is no text.
     """
@@ -46,7 +46,7 @@ class Listing:
 def listings(
     before: Mapping[str, str], after: Mapping[str, str], fused: Sequence[FusedLaunches]
 ) -> list[Listing]:
-    """The items that are not the same, in the order of the text after the passes, and those that are gone.
+    """Items that changed, in the order of the text after the passes, and items that were removed.
 
     `before`, `after`: texts by kind and name, see `item_texts`.
     """

@@ -85,7 +85,7 @@ class PipelinePicture:
 
     @property
     def estimated_us(self) -> float | None:
-        """Microseconds of a run of all launches; None if that of one is not known."""
+        """Microseconds of a run of all launches; None if the time of one is unknown."""
         each = [(stage.estimated_us, stage.times) for stage in self.stages if stage.kind != "host_read"]
         known = [us * times for us, times in each if us is not None]
         return sum(known) if len(known) == len(each) and known else None

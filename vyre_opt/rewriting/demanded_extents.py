@@ -39,7 +39,7 @@ def declare_demands(module: Module) -> bool:
 
 
 def undeclared_demands(pipeline: Pipeline, module: Module) -> set[str]:
-    """The buffers of which a launch demands an extent that their declarations do not say."""
+    """Buffers with an extent that a launch demands and their declarations leave open."""
     lengths = pipeline.static_lengths
     return {
         name

@@ -204,7 +204,7 @@ class GreedyDriver(Walker):
             values = (replacement,) if isinstance(replacement, Value) else (*(replacement or ()),)
             self._check(op, values)
             if built and len(values) == 1 and values[0].owner is built[-1]:
-                # it stands for the same thing; but a constant is none of what the author named
+                # the replacement keeps the name, since it is the same value; a constant keeps its own name
                 is_constant = built[-1].definition.format == "const"
                 values[0].name = Unnamed(op.result.name) if is_constant else op.result.name
             work.append((op, values, depth + 1))

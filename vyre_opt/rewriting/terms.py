@@ -157,7 +157,7 @@ class _Match:
     ops: list[Op] = field(default_factory=list)
 
     def call(self, function: Callable[..., Any]) -> Any:
-        """The function on what its parameters name."""
+        """Call the function with the values that its parameters name."""
         known = {**self.values, **self.numbers, "root": self.ops[0]}
         return function(*(known[name] for name in _arguments(function)))
 
@@ -264,7 +264,7 @@ def _build(part: Any, dtype: DataType | None, match: _Match, rewriter: Rewriter)
     return rewriter.op(part.name, *operands, **part.attrs)
 
 
-# --- what is checked when a pattern is written
+# --- checks when a pattern is defined
 
 
 def _terms(part: Any) -> Iterator[Term]:

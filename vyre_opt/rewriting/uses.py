@@ -10,7 +10,7 @@ __all__ = ["UseCounts"]
 
 
 class UseCounts:
-    """Uses by ops that are used themselves: a pure op without uses is dead, and what it uses does not count."""
+    """Uses by live ops: a pure op without uses is dead, and its operands do not count as uses."""
 
     def __init__(self, body: Block) -> None:
         self._counts: dict[Value, int] = {}

@@ -46,7 +46,7 @@ class _Merger(Walker):
         self.renewed = renewed
         self.versions: Counter[str] = Counter()
         self.known: dict[Any, Op] = {}
-        """The first op of each key, among those that dominate the current place."""
+        """Key -> the first op with this key that dominates the current place."""
         self.added: list[Any] = []
         """The keys that ops of the current block have added to `known`."""
 

@@ -65,6 +65,6 @@ class Walker:
         out.append(op)
 
     def replace(self, results: Iterable[Value], values: Iterable[Value]) -> None:
-        """Let `values`, of which some may be gone themselves, stand for `results` from here on."""
+        """Replace `results` by `values` from here on; values that were replaced themselves are resolved."""
         replaced = self.replaced
         replaced.update(zip(results, [replaced.get(v, v) for v in values], strict=True))

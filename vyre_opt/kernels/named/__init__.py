@@ -40,7 +40,7 @@ def expand(request: ExpansionRequest) -> Expansion:
     if request.owns_grid and isinstance(grid, int):
         if grid < 1:
             raise ValueError(f"its grid has {grid} workgroups; at least 1")
-        if grid > _most_workgroups(lanes):  # of which each does several parts then
+        if grid > _most_workgroups(lanes):  # then each workgroup does several parts
             expansion = expand(replace(request, owns_grid=False))
             return replace(expansion, grid=_most_workgroups(expansion.program.lanes))
     return expansion

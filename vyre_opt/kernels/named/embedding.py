@@ -98,7 +98,7 @@ class Embedding(NamedKernel):
     def table(
         self, cores: Sequence[OperandLike], dtype: str | None = None
     ) -> tuple[k.EmbeddingShape, DataType]:
-        """The shape and the element type of the table of cores [p, r, q, r'].  Raises ValueError for those that do not fit."""
+        """The shape and the element type of the table of cores [p, r, q, r'].  Raises ValueError for cores that do not fit."""
         accepted, rank = self.row.roles[0].types, 1
         for number, core in enumerate(cores):
             accepted = (element_type(core, f"core {number}", accepted, dtype),)

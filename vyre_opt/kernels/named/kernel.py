@@ -199,7 +199,7 @@ class NamedKernel:
         raise NotImplementedError
 
     def tangent(self, call: Any, kept: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
-        """The tangent of the result, of those of the tensors, None where one has none; by default of what is linear in each."""
+        """The tangent of the result from tangents of the tensors, None for a constant one; by default for a multilinear kernel."""
         present = [(k, tangent) for k, tangent in enumerate(tangents) if tangent is not None]
         first, *rest = (call(*kept[:k], tangent, *kept[k + 1 :]) for k, tangent in present)
         return sum(rest, first)
@@ -246,7 +246,7 @@ def element_type(
 
 
 def factors(schedule: type, **varied: Sequence[int]) -> dict[str, Sequence[int]]:
-    """A product over the fields of a schedule, of which those that are not `varied` have their defaults."""
+    """The product of the `varied` fields of a schedule; all others have their defaults."""
     fixed = {
         f.name: (int(f.default),)
         for f in fields(schedule)

@@ -1,4 +1,4 @@
-"""The kernels of other packages, of which the op table has a function that expands them, and nothing else is declared."""
+"""Kernels of other packages: the op table has only the function that expands them."""
 
 from __future__ import annotations
 

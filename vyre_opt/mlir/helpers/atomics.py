@@ -43,7 +43,7 @@ def memory_key(memref: str) -> str:
 
 
 def memory_type(memory: str, dtype: DataType, space: str) -> str:
-    """The memref type that `memory_key` spelled.  `space`: that of storage."""
+    """The memref type that `memory_key` spelled.  `space`: memory space of storage."""
     parts = memory.split("x")
     is_workgroup = parts[0] == "w"
     shape = "x".join([*("?" if p == "n" else p for p in parts if p != "w"), memory_element(dtype)])

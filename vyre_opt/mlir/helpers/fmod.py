@@ -70,7 +70,7 @@ class _Fmod:
         my, ey = self.unpacked(ya)
         rest, last = code.fresh(), code.fresh()
         m, e = code.fresh(), code.fresh()
-        # what is left is below 2 my at the top of each turn
+        # the remainder is below 2 my at the top of each turn
         code.open(
             f"{rest}, {last} = scf.while ({m} = {mx}, {e} = {ex}) : ({ints}, {ints}) -> ({ints}, {ints})"
         )
@@ -115,7 +115,7 @@ class _Fmod:
             "shl", self.choose(is_normal, exponent, self.number(0)), self.number(n.fraction_bits)
         )
         down = self.choose(is_normal, self.number(0), self.op("sub", self.number(1), exponent))
-        # a zero may ask for more than the width; what it is shifted by does not matter
+        # for a zero the shift may exceed the width, and does not matter
         down = self.op("minu", down, self.number(n.bits - 1))
         subnormal = self.op("shru", shifted, down)
         bits = self.choose(is_normal, self.op("or", raised, low), subnormal)

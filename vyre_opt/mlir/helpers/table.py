@@ -23,7 +23,7 @@ U32, BOOL = DataType.U32, DataType.BOOL
 
 @dataclass(frozen=True, slots=True)
 class HelperSignature:
-    """`operands`: an index of a memory access is None.  `result` is None where there is none."""
+    """`operands`: an index of a memory access is None.  `result`: None for an op without a result."""
 
     operands: tuple[DataType | None, ...]
     result: DataType | None

@@ -43,7 +43,7 @@ def defined_by(value: Value, *names: str) -> Op | None:
 
 
 def set_constant(op: Op, value: int) -> bool:
-    """Make `op` a constant, unless it is a slice, of which there are none."""
+    """Make `op` a constant; a slice stays, since there are no constant slices."""
     return not op.result.type.is_slice and become(op, "const", (), {"value": value})
 
 
