@@ -97,7 +97,7 @@ def inline_calls(module: Module, selection: Selection) -> None:
 
 
 def drop_carried_values(module: Module, selection: Selection) -> None:
-    """Replaces results of structured ops: those of a loop by its initial values, those of an if by zero."""
+    """Results of structured ops, replaced: of a loop by its initial values, of an if by zero."""
     for body in bodies(module):
         replaced: dict[Value, Value] = {}
         for op in [op for op in body.walk() if op.regions]:
