@@ -58,15 +58,15 @@ def emit_mlir(module: Module, bare_pointers: bool = False) -> str:
     problems = [d for program in programs for d in refusals(program, module)]
     if problems:
         raise DiagnosticError(problems)
-    taken: set[str] = set()
-    parts = [_gpu_module(program, module, taken, bare_pointers) for program in programs]
+    used_names: set[str] = set()
+    parts = [_gpu_module(program, module, used_names, bare_pointers) for program in programs]
     return "module attributes {gpu.container_module} {\n" + "".join(parts) + "}\n"
 
 
-def _gpu_module(program: Program, module: Module, taken: set[str], bare_pointers: bool) -> str:
+def _gpu_module(program: Program, module: Module, used_names: set[str], bare_pointers: bool) -> str:
     space = GLOBAL if bare_pointers else ""
     helpers = HelperSet(program, define, space)
-    name = symbol_of(program.name, taken)
+    name = symbol_of(program.name, used_names)
     forms = ValueForms(program, program.spec_defaults)
     inner = {name}
     called = _called(program.body, module)
@@ -208,14 +208,14 @@ def _descriptor(code: Code, pointer: str, sizes: list[str], kind: str) -> str:
     ]
     fields += [((3, number), size) for number, size in enumerate(sizes)]
     fields += [((4, number), stride) for number, stride in enumerate(strides)]
-    whole = code.emit(f'"llvm.mlir.undef"() : () -> {struct}')
+    descriptor = code.emit(f'"llvm.mlir.undef"() : () -> {struct}')
     for position, value in fields:
         part = f"!llvm.{ptr}" if position[0] < 2 else "i64"
         indices = ", ".join(map(str, position))
-        whole = code.emit(
-            f'"llvm.insertvalue"({whole}, {value}) {{position = array<i64: {indices}>}} : ({struct}, {part}) -> {struct}'
+        descriptor = code.emit(
+            f'"llvm.insertvalue"({descriptor}, {value}) {{position = array<i64: {indices}>}} : ({struct}, {part}) -> {struct}'
         )
-    return code.emit(f"builtin.unrealized_conversion_cast {whole} : {struct} to {kind}")
+    return code.emit(f"builtin.unrealized_conversion_cast {descriptor} : {struct} to {kind}")
 
 
 # --- declarations
@@ -230,10 +230,10 @@ def _buffer_text(buffer: Buffer) -> str:
     return " ".join(clauses)
 
 
-def _scalar_text(declared: Any) -> str:
+def _scalar_text(declaration: Any) -> str:
     """A spec or a param without its first word."""
-    default = "" if declared.default is None else f" = {show(declared.default, declared.dtype)}"
-    return f"@{declared.name} : {declared.dtype}{default}"
+    default = "" if declaration.default is None else f" = {show(declaration.default, declaration.dtype)}"
+    return f"@{declaration.name} : {declaration.dtype}{default}"
 
 
 def _kernel_attributes(program: Program) -> str:
@@ -254,8 +254,8 @@ def _kernel_attributes(program: Program) -> str:
     specs: list[Spec] = list(program.specs.values())
     if tiles:
         # as a word behind each attribution, which is how mlir-opt 19 prints it, mlir-opt 16 does not take it
-        aligned = ", ".join([f"{{llvm.align = {TILE_ALIGNMENT} : i64}}"] * len(tiles))
-        entries.append(("workgroup_attrib_attrs", f"[{aligned}]"))
+        alignments = ", ".join([f"{{llvm.align = {TILE_ALIGNMENT} : i64}}"] * len(tiles))
+        entries.append(("workgroup_attrib_attrs", f"[{alignments}]"))
         entries.append(("vyre.workgroup_buffers", texts(tiles)))
     if specs:
         entries.append(("vyre.specs", texts([_scalar_text(spec) for spec in specs])))

@@ -63,7 +63,7 @@ def _region(f: FunctionCode, op: Op, run: RunBlock) -> None:
 def _for(f: FunctionCode, op: Op, run: RunBlock) -> None:
     dtype = op.regions[0].args[0].type
     if dtype.bits == 64 and not _is_small(f, op):
-        _counted(f, op, run)
+        _counted_loop(f, op, run)
         return
     limits = [f.code.integer(b, "index") if isinstance(b, int) else f.index(b) for b in bounds(op)]
     kind = mlir_type(dtype)
@@ -83,7 +83,7 @@ def _is_small(f: FunctionCode, op: Op) -> bool:
     return lower >= -(1 << 62) and upper <= 1 << 62 and step <= 1 << 62
 
 
-def _counted(f: FunctionCode, op: Op, run: RunBlock) -> None:
+def _counted_loop(f: FunctionCode, op: Op, run: RunBlock) -> None:
     """A loop over the number of its rounds; see helpers/control.py."""
     dtype = op.regions[0].args[0].type
     lower, upper, step = (_word(f, bound, dtype) for bound in bounds(op))
@@ -137,8 +137,8 @@ def _while(f: FunctionCode, op: Op, run: RunBlock) -> None:
     run(f, condition)
     f.code.at(op.loc)
     (flag,) = f.yielded(condition)
-    passed, _ = f.all(condition.args)
-    f.code.line(f"scf.condition({f.get(flag)})" + (f" {passed} : {kinds}" if passed else ""))
+    values, _ = f.all(condition.args)
+    f.code.line(f"scf.condition({f.get(flag)})" + (f" {values} : {kinds}" if values else ""))
     args = ", ".join(f"{f.bind(arg)}: {mlir_type(arg.type)}" for arg in block.args)
     f.next_region("do", f"^bb0({args})" if args else "")
     run(f, block)

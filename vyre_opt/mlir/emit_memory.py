@@ -27,7 +27,7 @@ def _element(f: FunctionCode, op: Op) -> tuple[str, str]:
     return f"{memory.name}[{indices}]", memory.type
 
 
-def _moved(dtype: DataType) -> str:
+def _access_type(dtype: DataType) -> str:
     """The type that moves: a bool is a byte."""
     element = memory_element(dtype.element)
     return f"vector<{dtype.lanes}x{element}>" if dtype.is_vec else element
@@ -37,27 +37,27 @@ def _load(f: FunctionCode, op: Op) -> None:
     dtype = op.result.type
     element, memref = _element(f, op)
     text = (
-        f"vector.load {element} : {memref}, {_moved(dtype)}"
+        f"vector.load {element} : {memref}, {_access_type(dtype)}"
         if dtype.is_vec
         else f"memref.load {element} : {memref}"
     )
     if not dtype.element.is_bool:
         f.set(op, text)
         return
-    raw, kind = f.code.emit(text), _moved(dtype)
+    raw, kind = f.code.emit(text), _access_type(dtype)
     f.set(op, f"arith.cmpi ne, {raw}, {f.code.literal('0', kind)} : {kind}")
 
 
 def _store(f: FunctionCode, op: Op) -> None:
     value = op.operands[0]
-    dtype, stored = value.type, f.get(value)
+    dtype, text = value.type, f.get(value)
     element, memref = _element(f, op)
     if dtype.element.is_bool:
-        stored = f.code.convert("arith.extui", mlir_type(dtype), _moved(dtype), stored)
+        text = f.code.convert("arith.extui", mlir_type(dtype), _access_type(dtype), text)
     verb = "vector.store" if dtype.is_vec else "memref.store"
     mark = attributes([("vyre.op", '"copy_async"')]) if op.name == "copy_async" else ""
     f.code.line(
-        f"{verb} {stored}, {element}{mark} : {memref}" + (f", {_moved(dtype)}" if dtype.is_vec else "")
+        f"{verb} {text}, {element}{mark} : {memref}" + (f", {_access_type(dtype)}" if dtype.is_vec else "")
     )
 
 

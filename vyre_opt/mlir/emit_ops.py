@@ -26,7 +26,7 @@ __all__ = ["VALUE_OPS", "call_helper"]
 # --- constants and scalars of a launch
 
 
-def _constant(f: FunctionCode, op: Op, value: Any, more: tuple[tuple[str, str], ...] = ()) -> None:
+def _constant(f: FunctionCode, op: Op, value: Any, attributes: tuple[tuple[str, str], ...] = ()) -> None:
     dtype = op.result.type
     kind = mlir_type(dtype)
     if not is_finite(value, dtype):
@@ -35,10 +35,10 @@ def _constant(f: FunctionCode, op: Op, value: Any, more: tuple[tuple[str, str], 
         lanes = tuple(arith.to_bits(lane, dtype.element) for lane in lanes_of(value, dtype))
         bits = constant(lanes if dtype.is_vec else lanes[0], bits_type)
         raw = f.code.emit(f"arith.constant {bits} : {mlir_type(bits_type)}")
-        hint = type_hint(dtype, *more, ("vyre.op", '"const"'))
+        hint = type_hint(dtype, *attributes, ("vyre.op", '"const"'))
         f.set(op, f"arith.bitcast {raw}{hint} : {mlir_type(bits_type)} to {kind}")
         return
-    hint = "" if dtype.element.is_float and not more else type_hint(dtype, *more)
+    hint = "" if dtype.element.is_float and not attributes else type_hint(dtype, *attributes)
     literal = constant(value, dtype)
     f.set(op, f"arith.constant{hint} {literal}" + ("" if kind == "i1" else f" : {kind}"))
 

@@ -93,8 +93,8 @@ class _Reading:
         # in the generic form the sizes of the grid come first, then those of a block
         sizes = [_constant(operand) for operand in list(op.operands)[:6]][3:]
         block = (sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None
-        known = None if block is None or None in block else block
-        self.launches.setdefault((path[0], path[-1]), []).append(known)  # type: ignore[arg-type]
+        workgroup = None if block is None or None in block else block
+        self.launches.setdefault((path[0], path[-1]), []).append(workgroup)  # type: ignore[arg-type]
 
     def error(self, op: Any, message: str, help: str | None = None) -> None:
         self.errors.append(Diagnostic("error", message, self.parsed.location(op), help=help))
@@ -217,8 +217,8 @@ class _GpuModule:
         values: list[Value] = []
         try:
             for number, (operand, theirs_type) in enumerate(zip(returned, kind.outputs.data, strict=True)):
-                declared = _hinted(r, theirs_type, attribute(op, "res_attrs"), number)
-                values.append(r.value(operand, declared))
+                dtype = _hinted(r, theirs_type, attribute(op, "res_attrs"), number)
+                values.append(r.value(operand, dtype))
         except NotReadable as refusal:
             r.refuse(refusal)
         self.reading.errors += r.errors
@@ -251,13 +251,13 @@ class _GpuModule:
         if workgroup is None:
             return
         name, number = text_attribute(op, "vyre.program") or symbol, 1
-        wanted = name
+        spelled = name
         while name in self.reading.module.programs:
             number += 1
-            name = f"{wanted}_{number}"
-        shared = attribute(op, "vyre.prefer_shared")
+            name = f"{spelled}_{number}"
+        preference = attribute(op, "vyre.prefer_shared")
         program = Program(name, workgroup, _dims(op, "known_grid_size"), loc=self.parsed.location(op))
-        program.prefer_shared = int(shared.value.data) if shared is not None else None
+        program.prefer_shared = int(preference.value.data) if preference is not None else None
         r = Reader(self.parsed, program, self.lookup(program), program.body)
         r.loc = program.loc
         try:
@@ -276,17 +276,17 @@ class _GpuModule:
         self.reading.module.add(program)
 
     def workgroup(self, op: Any, symbol: str) -> Dim3 | None:
-        known = _dims(op, "known_block_size")
+        size = _dims(op, "known_block_size")
         launched = self.reading.launches.get((self.name, symbol), [])
-        if known is None and launched and None not in launched and len(set(launched)) == 1:
-            known = launched[0]
-        if known is None:
+        if size is None and launched and None not in launched and len(set(launched)) == 1:
+            size = launched[0]
+        if size is None:
             self.reading.error(
                 op,
                 f"the size of a workgroup of @{symbol} is not known",
                 "add `known_block_size = array<i32: 256, 1, 1>` to its attributes, or launch it with constants",
             )
-        return known
+        return size
 
     def declarations(self, r: Reader, op: Any) -> None:
         """Buffers, runtime scalars and specialization constants, from the arguments and attributes of the kernel."""
@@ -425,8 +425,8 @@ def _hinted(r: Reader, kind: Any, attrs: Any, number: int) -> DataType | None:
     arg_attrs = attrs.data[number] if attrs is not None and number < len(attrs.data) else None
     text = dictionary(arg_attrs, "vyre.type")
     fitting = r.dtype(kind)
-    declared = named_type(text) if text is not None else None
-    return declared if declared is not None and declared.bits == fitting.bits else None
+    dtype = named_type(text) if text is not None else None
+    return dtype if dtype is not None and dtype.bits == fitting.bits else None
 
 
 def _declared(r: Reader, kind: Any, attrs: Any, number: int) -> DataType:
@@ -489,15 +489,15 @@ def _drop_unused(r: Reader) -> None:
 
 
 def _drop_unused_of(block: Block, speculative: set[Op], used: set[Value]) -> None:
-    kept: list[Op] = []
+    remaining: list[Op] = []
     for op in reversed(block.ops):
         if op in speculative and not any(result in used for result in op.results):
             continue
         used.update(op.operands)
         for inner in op.regions:
             _drop_unused_of(inner, speculative, used)
-        kept.append(op)
-    block.ops = kept[::-1]
+        remaining.append(op)
+    block.ops = remaining[::-1]
 
 
 def _set_accesses(program: Program, undeclared: set[str]) -> None:

@@ -43,7 +43,7 @@ def _outer_type(r: Reader, operand: Any) -> DataType:
     return I64 if str(operand.type) == "index" else r.likely_type(operand)
 
 
-def _carried(r: Reader, operand: Any, dtype: DataType) -> Value:
+def _initial(r: Reader, operand: Any, dtype: DataType) -> Value:
     return r.value(operand, dtype)
 
 
@@ -91,7 +91,7 @@ def _if(r: Reader, op: Any, run: RunBlock) -> None:
 
 
 def _all(r: Reader, operands: Sequence[Any], types: Sequence[DataType]) -> list[Value]:
-    return [_carried(r, operand, dtype) for operand, dtype in zip(operands, types, strict=True)]
+    return [_initial(r, operand, dtype) for operand, dtype in zip(operands, types, strict=True)]
 
 
 def _merged_type(r: Reader, column: Sequence[Any]) -> DataType:
@@ -135,14 +135,14 @@ def _for(r: Reader, op: Any, run: RunBlock) -> None:
     counter = Value("k", dtype)
     args = [Value("x", t) for t in types]
     block = Block((counter, *args))
-    index, *carried = theirs.args
+    index, *arguments = theirs.args
     if isinstance(rounds, Rounds):
         r.values[index] = Turn(counter, rounds.bounds[0], rounds.bounds[2])
     else:
         r.values[index] = Index(counter) if str(index.type) == "index" else Plain(counter)
     name = index.name_hint
     counter.name = name.removesuffix(".index") if name else "k"
-    _bind(r, carried, args)
+    _bind(r, arguments, args)
     run(r, theirs, block)
     end = _terminator(theirs)
     if types:
@@ -231,7 +231,7 @@ def _rotated_while(r: Reader, op: Any, run: RunBlock) -> None:
         _inside(r, block, hand_on)
         return values
 
-    starts = [_carried(r, operand, _outer_type(r, operand)) for operand in op.operands]
+    starts = [_initial(r, operand, _outer_type(r, operand)) for operand in op.operands]
     initial = round_of(starts, r.block)
     types = [value.type for value in initial]
     condition, body = (Block(tuple(Value("x", t) for t in types)) for _ in range(2))

@@ -27,7 +27,7 @@ def _indices(r: Reader, buffer: Buffer, operands: Sequence[Any]) -> tuple[Value,
     return tuple(r.element_index(operand) for operand in operands)
 
 
-def _moved(r: Reader, buffer: Buffer, kind: Any) -> DataType:
+def _access_type(r: Reader, buffer: Buffer, kind: Any) -> DataType:
     """Our type of what moves, which is of the buffer's element."""
     dtype = r.dtype(kind)
     element = buffer.dtype.element
@@ -41,7 +41,7 @@ def _moved(r: Reader, buffer: Buffer, kind: Any) -> DataType:
 def _load(r: Reader, op: Any) -> None:
     memory, *indices = op.operands
     buffer, (result,) = r.memory(memory), op.results
-    dtype = _moved(r, buffer, result.type)
+    dtype = _access_type(r, buffer, result.type)
     value = r.emit("load", _indices(r, buffer, indices), dtype, {"buffer": buffer.name})
     is_byte = dtype.element.is_bool and str(getattr(result.type, "element_type", result.type)) == "i8"
     r.set(result, Byte(value) if is_byte else value)
@@ -50,7 +50,7 @@ def _load(r: Reader, op: Any) -> None:
 def _store(r: Reader, op: Any) -> None:
     stored, memory, *indices = op.operands
     buffer = r.memory(memory)
-    dtype = _moved(r, buffer, stored.type)
+    dtype = _access_type(r, buffer, stored.type)
     typed = r.get(stored)
     if isinstance(typed, Byte) and dtype.element.is_bool:
         value = typed.flag

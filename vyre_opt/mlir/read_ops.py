@@ -63,7 +63,7 @@ def _constant(r: Reader, op: Any) -> None:
     fitting = r.type_of(result)
     declared = hint(op, fitting)
     dtype = declared or fitting
-    value = _encoded(attr, dtype)
+    value = _encode(attr, dtype)
     spec = _spec(r, op, dtype, value)
     if spec is None:
         is_speculative = declared is None and not dtype.element.is_float
@@ -74,14 +74,14 @@ def _constant(r: Reader, op: Any) -> None:
 def _spec(r: Reader, op: Any, dtype: DataType | None, value: Any) -> Value | None:
     """The op `spec` that a constant stands for, if it still has the value of the specialization constant."""
     name = text_attribute(op, "vyre.spec")
-    declared = r.program.specs.get(name) if name is not None else None
-    if declared is None or declared.dtype is not dtype:
+    spec = r.program.specs.get(name) if name is not None else None
+    if spec is None or spec.dtype is not dtype:
         return None
-    same = value == declared.default if not dtype.is_int else arith.wrap(value, dtype) == declared.default
-    return r.emit("spec", (), dtype, {"spec": declared.name}) if same else None
+    same = value == spec.default if not dtype.is_int else arith.wrap(value, dtype) == spec.default
+    return r.emit("spec", (), dtype, {"spec": spec.name}) if same else None
 
 
-def _encoded(attr: Any, dtype: DataType) -> Any:
+def _encode(attr: Any, dtype: DataType) -> Any:
     """The value of an attribute as a `const` of ours has it."""
     element = dtype.element
     if not dtype.is_vec:
@@ -240,9 +240,9 @@ def _copysign(r: Reader, op: Any) -> None:
     bits_type = dtype.with_element(DataType.of(f"u{bits}"))
     a, b = (r.emit("bitcast", (r.value(operand, dtype),), bits_type) for operand in op.operands)
     sign = r.constant(1 << (bits - 1), bits_type)
-    rest = r.constant((1 << (bits - 1)) - 1, bits_type)
+    magnitude_mask = r.constant((1 << (bits - 1)) - 1, bits_type)
     merged = r.emit(
-        "or", (r.emit("and", (a, rest), bits_type), r.emit("and", (b, sign), bits_type)), bits_type
+        "or", (r.emit("and", (a, magnitude_mask), bits_type), r.emit("and", (b, sign), bits_type)), bits_type
     )
     r.set(op.results[0], r.emit("bitcast", (merged,), dtype))
 
@@ -338,11 +338,11 @@ def _cast(r: Reader, op: Any) -> None:
         source = r.likely_type(operand)
         is_signed = not source.element.is_int or source.element.is_signed
     target = r.type_of(result, is_signed)
-    declared = hint(op, target)
-    if verb == "extui" and source.element.is_bool and target.element.bits == 8 and declared is None:
+    dtype = hint(op, target)
+    if verb == "extui" and source.element.is_bool and target.element.bits == 8 and dtype is None:
         r.set(result, Byte(r.value(operand)))  # about to be stored
         return
-    target = declared or target
+    target = dtype or target
     value = r.value(operand, source)
     if source.element.is_bool and verb in ("extsi", "sitofp"):
         value = r.emit("cast", (value,), target)

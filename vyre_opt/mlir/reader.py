@@ -220,8 +220,8 @@ class Reader:
 
 def attribute(op: Any, name: str) -> Any:
     """An attribute or a property of an op; None if it has none of that name."""
-    found = op.properties.get(name)
-    return op.attributes.get(name) if found is None else found
+    value = op.properties.get(name)
+    return op.attributes.get(name) if value is None else value
 
 
 def text_attribute(op: Any, name: str) -> str | None:
@@ -240,9 +240,9 @@ def dictionary(attributes: Any, name: str) -> str | None:
 
 def fastmath(op: Any) -> dict[str, Any]:
     """The attributes of an op of ours for the fastmath flags of one of MLIR."""
-    kept = attribute(op, "vyre.fastmath")
-    if kept is not None:
-        words = [item.data for item in kept.data]
+    words_of_ours = attribute(op, "vyre.fastmath")
+    if words_of_ours is not None:
+        words = [item.data for item in words_of_ours.data]
     else:
         flags = attribute(op, "fastmath")
         words = [str(getattr(flag, "value", flag)) for flag in flags.data] if flags is not None else []

@@ -22,14 +22,14 @@ _NEUTRAL = {
 """Attributes of ops that do not change what a helper computes; helpers have no fastmath flags of their own."""
 
 
-def is_same_function(function: Any, text: str, written: str) -> bool:
-    """`function`: an op of xdsl; `text`: its text in the source; `written`: text of the helper of its name."""
-    if "".join(text.split()) == "".join(written.split()):
+def is_same_function(function: Any, text: str, helper_text: str) -> bool:
+    """`function`: an op of xdsl; `text`: its text in the source; `helper_text`: text of the helper of its name."""
+    if "".join(text.split()) == "".join(helper_text.split()):
         return True
     if _has_flags(function):
         return False
     try:
-        module = parse_mlir(Source(f"builtin.module {{ {written} }}", "<helper>"))
+        module = parse_mlir(Source(f"builtin.module {{ {helper_text} }}", "<helper>"))
     except DiagnosticError:
         return False
     (expected,) = module.op.body.block.ops

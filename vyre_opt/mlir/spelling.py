@@ -101,16 +101,16 @@ def name_of(name: str) -> str:
     return plain if _BARE_NAME.fullmatch(plain) else f"v{plain}"
 
 
-def symbol_of(name: str, taken: set[str]) -> str:
-    """A symbol for `name` that is valid in PTX too and not in `taken`, to which it is added."""
+def symbol_of(name: str, used: set[str]) -> str:
+    """A symbol for `name` that is valid in PTX too and not in `used`, to which it is added."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not _BARE_SYMBOL.fullmatch(plain) or plain == "WARP_SZ":  # the one word that PTX keeps for itself
         plain = f"k{plain}"
     symbol, number = plain, 1
-    while symbol in taken:
+    while symbol in used:
         number += 1
         symbol = f"{plain}_{number}"
-    taken.add(symbol)
+    used.add(symbol)
     return symbol
 
 

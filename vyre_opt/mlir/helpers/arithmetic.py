@@ -90,10 +90,10 @@ def _shr(code: Code, dtype: DataType, a: str, b: str) -> str:
 
 def _rotate(code: Code, dtype: DataType, a: str, b: str, verbs: tuple[str, str]) -> str:
     kind = mlir_type(dtype)
-    there = code.op(f"arith.{verbs[0]}", kind, a, _amount(code, dtype, b))
+    shifted_up = code.op(f"arith.{verbs[0]}", kind, a, _amount(code, dtype, b))
     # by 0 both ways gives a | a
     back = _amount(code, dtype, code.op("arith.subi", kind, code.integer(0, kind), b))
-    return code.op("arith.ori", kind, there, code.op(f"arith.{verbs[1]}", kind, a, back))
+    return code.op("arith.ori", kind, shifted_up, code.op(f"arith.{verbs[1]}", kind, a, back))
 
 
 def _neg(code: Code, dtype: DataType, a: str) -> str:
@@ -192,11 +192,11 @@ def _extremum(name: str) -> Callable[[Code, DataType, str, str], str]:
         kind, ints = mlir_type(dtype), _bits_type(dtype)
         a_wins = code.compare("olt" if name == "min" else "ogt", kind, a, b)
         b_is_nan = code.compare("uno", kind, b, b)
-        chosen = code.select(b_is_nan, kind, a, code.select(a_wins, kind, a, b))
+        selected = code.select(b_is_nan, kind, a, code.select(a_wins, kind, a, b))
         equal = code.compare("oeq", kind, a, b)
         x, y = (code.convert("arith.bitcast", kind, ints, value) for value in (a, b))
-        merged = code.op("arith.ori" if name == "min" else "arith.andi", ints, x, y)
-        return code.select(equal, kind, code.convert("arith.bitcast", ints, kind, merged), chosen)
+        combined_bits = code.op("arith.ori" if name == "min" else "arith.andi", ints, x, y)
+        return code.select(equal, kind, code.convert("arith.bitcast", ints, kind, combined_bits), selected)
 
     return write
 

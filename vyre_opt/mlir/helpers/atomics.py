@@ -122,23 +122,23 @@ def _float_loop(
     pointer = code.emit(f"llvm.inttoptr {word} : i64 to !llvm.ptr")
     # a stale value costs another round, no more
     first = code.emit(f"memref.load {memory}[{', '.join(indices)}] : {memref}")
-    seen = code.convert("arith.bitcast", kind, bits, first)
+    expected = code.convert("arith.bitcast", kind, bits, first)
     old, now = code.fresh(), code.fresh()
-    code.open(f"{old} = scf.while ({now} = {seen}) : ({bits}) -> {bits}")
+    code.open(f"{old} = scf.while ({now} = {expected}) : ({bits}) -> {bits}")
     updated = scalar_op(code, name, dtype, [code.convert("arith.bitcast", bits, kind, now), value])
     new = code.convert("arith.bitcast", kind, bits, updated)
     pair = code.emit(
         f'"llvm.cmpxchg"({pointer}, {now}, {new}) {{success_ordering = 2 : i64, failure_ordering = 2 : i64}} '
         f": (!llvm.ptr, {bits}, {bits}) -> !llvm.struct<({bits}, i1)>"
     )
-    there = code.emit(
+    loaded = code.emit(
         f'"llvm.extractvalue"({pair}) {{position = array<i64: 0>}} : (!llvm.struct<({bits}, i1)>) -> {bits}'
     )
-    done = code.emit(
+    is_done = code.emit(
         f'"llvm.extractvalue"({pair}) {{position = array<i64: 1>}} : (!llvm.struct<({bits}, i1)>) -> i1'
     )
-    again = code.op("arith.xori", "i1", done, code.literal("true", "i1"))
-    code.line(f"scf.condition({again}) {there} : {bits}")
+    again = code.op("arith.xori", "i1", is_done, code.literal("true", "i1"))
+    code.line(f"scf.condition({again}) {loaded} : {bits}")
     other = code.fresh()
     code.next_region("do", f"^bb0({other}: {bits})")
     code.line(f"scf.yield {other} : {bits}")

@@ -25,11 +25,11 @@ def trip_count(code: Code, key: HelperKey, args: list[str]) -> str:
     one, zero = code.integer(1, kind), code.integer(0, kind)
     # as an unsigned number the distance is exact; a step below 1 is an error of the program
     distance = code.op("arith.subi", kind, code.op("arith.subi", kind, upper, lower), one)
-    whole = code.op("arith.divui", kind, distance, code.op("arith.maxui", kind, step, one))
-    rounds = code.op("arith.addi", kind, whole, one)
+    quotient = code.op("arith.divui", kind, distance, code.op("arith.maxui", kind, step, one))
+    rounds = code.op("arith.addi", kind, quotient, one)
     is_zero = code.compare("eq", kind, rounds, zero)  # of 2^64 rounds
-    most = code.integer(MOST_ROUNDS, kind)
-    rounds = code.select(is_zero, kind, most, code.op("arith.minui", kind, rounds, most))
+    limit = code.integer(MOST_ROUNDS, kind)
+    rounds = code.select(is_zero, kind, limit, code.op("arith.minui", kind, rounds, limit))
     return code.select(runs, kind, rounds, zero)
 
 

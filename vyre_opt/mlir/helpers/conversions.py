@@ -77,12 +77,12 @@ def bitcast(code: Code, key: HelperKey, args: list[str]) -> str:
         whole = f"vector<1x{kind}>"
         zero = code.literal("0.0" if source.is_float else "0", whole)
         value, kind = _inserted(code, value, zero, whole), whole
-    wanted = mlir_type(target) if target.is_vec else f"vector<1x{mlir_type(target)}>"
-    value = code.convert("vector.bitcast", kind, wanted, value)
+    target_type = mlir_type(target) if target.is_vec else f"vector<1x{mlir_type(target)}>"
+    value = code.convert("vector.bitcast", kind, target_type, value)
     if target.is_vec:
         return value
     first = code.integer(0, "index")
-    return code.emit(f"vector.extractelement {value}[{first} : index] : {wanted}")
+    return code.emit(f"vector.extractelement {value}[{first} : index] : {target_type}")
 
 
 def _inserted(code: Code, scalar: str, vector: str, kind: str) -> str:

@@ -29,23 +29,23 @@ def _lane(code: Code) -> str:
 def _subgroup_lanes(code: Code) -> int | str:
     """The invocations of this subgroup: a number, or a name where the last one is partial."""
     lanes = code.helpers.program.lanes
-    rest = lanes % SUBGROUP_SIZE
-    if not rest:
+    remainder = lanes % SUBGROUP_SIZE
+    if not remainder:
         return SUBGROUP_SIZE
     if lanes < SUBGROUP_SIZE:
-        return rest
+        return remainder
     last = code.integer(lanes // SUBGROUP_SIZE, "i32")
     is_last = code.compare("eq", "i32", code.call(HelperKey("subgroup_id"), [], "i32"), last)
-    return code.select(is_last, "i32", code.integer(rest, "i32"), code.integer(SUBGROUP_SIZE, "i32"))
+    return code.select(is_last, "i32", code.integer(remainder, "i32"), code.integer(SUBGROUP_SIZE, "i32"))
 
 
 def _mask(code: Code, lanes: int | str) -> str:
     """The member mask: a bit for each lane that exists."""
     if isinstance(lanes, int):
         return code.integer((1 << lanes) - 1, "i32")
-    rest = code.helpers.program.lanes % SUBGROUP_SIZE
+    remainder = code.helpers.program.lanes % SUBGROUP_SIZE
     is_whole = code.compare("eq", "i32", lanes, code.integer(SUBGROUP_SIZE, "i32"))
-    return code.select(is_whole, "i32", code.integer(-1, "i32"), code.integer((1 << rest) - 1, "i32"))
+    return code.select(is_whole, "i32", code.integer(-1, "i32"), code.integer((1 << remainder) - 1, "i32"))
 
 
 def _word(code: Code, lanes: int | str) -> str:
@@ -84,14 +84,14 @@ def _value(code: Code, dtype: DataType, words: list[str]) -> str:
 def _move(code: Code, dtype: DataType, value: str, mode: str, operand: str, mask: str) -> str:
     """A scalar from another lane; the lane that `operand` leads to must exist."""
     clamp = code.integer(_CLAMPS[mode], "i32")
-    moved = [
+    words = [
         code.emit(
             f'"nvvm.shfl.sync"({mask}, {word}, {operand}, {clamp}) {{kind = #nvvm<shfl_kind {mode}>}} '
             ": (i32, i32, i32, i32) -> i32"
         )
         for word in _words(code, dtype, value)
     ]
-    return _value(code, dtype, moved)
+    return _value(code, dtype, words)
 
 
 def shuffle(code: Code, key: HelperKey, args: list[str]) -> str:
@@ -113,8 +113,8 @@ def shuffle(code: Code, key: HelperKey, args: list[str]) -> str:
     for number in range(dtype.lanes):
         index = code.integer(number, "index")
         lane = code.emit(f"vector.extractelement {value}[{index} : index] : {kind}")
-        moved = _move(code, element, lane, "idx", source, _mask(code, lanes))
-        value = code.emit(f"vector.insertelement {moved}, {value}[{index} : index] : {kind}")
+        shuffled = _move(code, element, lane, "idx", source, _mask(code, lanes))
+        value = code.emit(f"vector.insertelement {shuffled}, {value}[{index} : index] : {kind}")
     return value
 
 

@@ -110,10 +110,10 @@ def define(key: HelperKey, helpers: HelperSet) -> str:
     is_vector = bool(key.types) and key.types[0].is_vec and key.name not in _WHOLE
     body: Body = vectors.lane_by_lane if is_vector else _BODIES[key.name]
     result = body(code, key, [name for name, _ in params])
-    shown = ", ".join(f"{name}: {kind}" for name, kind in params)
+    parameters = ", ".join(f"{name}: {kind}" for name, kind in params)
     traits = ["convergent"] if key.name in _CONVERGENT else []
     passthrough = ", ".join(f'"{trait}"' for trait in [*traits, "alwaysinline"])
-    head = f"func.func private @{key.symbol}({shown})"
+    head = f"func.func private @{key.symbol}({parameters})"
     if types.result is not None:
         head += f" -> {mlir_type(types.result)}"
         code.line(f"func.return {result} : {mlir_type(types.result)}")
