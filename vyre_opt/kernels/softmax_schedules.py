@@ -158,11 +158,9 @@ def _gpu_schedule(
         return min(MOST_AT_ONCE, _resident(lanes, r * vector, lanes * r - vectors)) if has_many else 1
 
     def fits(r: int) -> bool:
-        """Whether the row fits; a lane may hold twice as many values of two bytes, which come in fewer loads, if it is not alone."""
-        return (
-            r * vector <= (MAX_IN_REGISTERS if at_once(r) > 1 else MAX_IN_REGISTERS // 2)
-            and -(-vectors // r) <= 1024
-        )
+        """Whether the row fits; beside other workgroups a lane may have twice as many values, of two bytes each."""
+        limit = MAX_IN_REGISTERS if at_once(r) > 1 else MAX_IN_REGISTERS // 2
+        return r * vector <= limit and -(-vectors // r) <= 1024
 
     rounds = [r for r in range(1, MAX_IN_REGISTERS // vector + 1) if fits(r)]
     if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):

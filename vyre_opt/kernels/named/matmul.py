@@ -111,15 +111,7 @@ class Matmul(NamedKernel):
         *a_extents, rows, depth = (1, *a.shape) if is_row else a.shape or (0, 0)
         *b_extents, b_depth, columns = (*b.shape, 1) if is_column else b.shape or (0, 0)
         if not a.shape or not b.shape or depth != b_depth:
-            help = "; transpose b: b.T" if b.shape[-1:] == (depth,) and len(b.shape) == 2 else ""
-            if (
-                rest
-                and a.shape == (*b.shape[:-1], *rest[0].shape[-1:])
-                and b.shape[-1:] == rest[0].shape[-2:-1]
-            ):
-                help = "; the array for the result stands behind the factors: matmul(a, b, out=c)"
-            elif not help and b_extents == a_extents and a.shape[-2:-1] == (b_depth,):
-                help = "; transpose a: a.T"
+            help = _shape_advice(a.shape, b.shape, [each.shape for each in rest])
             raise ValueError(
                 f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}{help}"
             )
@@ -155,6 +147,18 @@ class Matmul(NamedKernel):
                 inputs[index] = len(arrays) + len(steps)
                 steps.append((launch(pitched_rows(size, element), grid, (copied, pitch)), (index,)))
         return Steps((*steps, (product, tuple(inputs)))) if steps else product
+
+
+def _shape_advice(a: Sequence[int], b: Sequence[int], rest: Sequence[Sequence[int]]) -> str:
+    """Advice for shapes of factors that do not fit: a factor that is transposed, or the result passed first."""
+    if rest and a == (*b[:-1], *rest[0][-1:]) and b[-1:] == rest[0][-2:-1]:
+        return "; the array for the result stands behind the factors: matmul(a, b, out=c)"
+    if len(b) == 2 and b[-1:] == a[-1:]:
+        return "; transpose b: b.T"
+    matrix = b if len(b) > 1 else (*b, 1)  # a vector is a column
+    if matrix[:-2] == a[:-2] and a[-2:-1] == matrix[-2:-1]:
+        return "; transpose a: a.T"
+    return ""
 
 
 def _product(
