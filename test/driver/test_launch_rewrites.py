@@ -13,7 +13,8 @@ from support.rewritten_launches import rewritten_launches
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver import slice_lengths
-from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
+from vyre_opt.execution import ProgramError
+from vyre_opt.execution.dispatcher import DispatcherLike
 from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.execution.plans.steps import LaunchStep
 from vyre_opt.scheduling import launch_forms

@@ -18,10 +18,9 @@ from vyre_opt.fusion.access_slice import access_slice
 from vyre_opt.fusion.bound_program import BoundProgram, BoundPrograms
 from vyre_opt.fusion.group_legality import PairProofs, launch_node
 from vyre_opt.fusion.pair_legality import LaunchPair, prove_pair
-from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir import Launch, Module, Program
 from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
-from vyre_opt.passes.manager import PassManager
+from vyre_opt.passes import PassManager
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 

@@ -12,10 +12,10 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import PassManager, parse
 from vyre_opt.certify.certifier import Certifier
-from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution import ProgramError
 from vyre_opt.fusion import launch_order
 from vyre_opt.fusion.launch_order import cannot_fault
-from vyre_opt.ir.pipeline import Launch
+from vyre_opt.ir import Launch
 
 SIZE = 64
 BODIES = {
