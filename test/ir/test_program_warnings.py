@@ -476,3 +476,118 @@ def test_what_elements_and_locks_decide() -> None:
     assert [warnings_of(parse(CHOSEN.format(ops))) for ops in RIGHT_OF_ELEMENTS] == [[]] * len(
         RIGHT_OF_ELEMENTS
     )
+
+
+COUNTED = """vyre 2
+program @p workgroup(64) {{
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  buffer @t : u32[64] workgroup
+  %i = global_id x
+  %l = local_id x
+  %m = sub 63, %l : u32
+  %first = eq %l, 0 : u32
+  %v = load @x[%i]
+  %big = gt %v, 9 : u32
+  {}
+}}
+"""
+BESIDE_ATOMICS = {
+    # ops of a workgroup, and the warning with its help, and the place that its note is at
+    "store 0, @t[%l] %o = atomic_add @t[%m], 1": ("this changes elements of @t that other invocations store", "store", "store"),
+    "store 0, @t[%l] %o = atomic_add @t[%v], 1": ("this changes elements of @t that other invocations store", "store", "store"),
+    "store 0, @t[%l] for %k = %l to 256 step 64 { %w = load @x[%k] %d = rem %w, 64 : u32 %o = atomic_max @t[%d], 1 }":
+        ("this changes elements of @t that other invocations store", "store", "store"),
+    "store 0, @t[%l] barrier workgroup %o = atomic_add @t[%m], 1 %r = load @t[%l] store %r, @y[%i]":
+        ("this reads elements of @t that other invocations change by an atomic", "atomic", "atomic_add"),
+    "store 0, @t[%l] barrier workgroup %o = atomic_add @t[%v], 1 %r = load @t[%l] store %r, @y[%i]":
+        ("this reads elements of @t that other invocations change by an atomic", "atomic", "atomic_add"),
+    "if %first { store 0, @t[0] } barrier workgroup if %big { %o = atomic_add @t[0], 1 } %r = load @t[0] store %r, @y[%i]":
+        ("this may read elements of @t that other invocations change by an atomic", "atomic", "atomic_add"),
+    "store 0, @t[%l] barrier workgroup %r = load @t[%l] store %r, @y[%i] %o = atomic_add @t[%v], 1":
+        ("this changes elements of @t that other invocations read", "load", "load"),
+    "store 0, @t[%l] barrier workgroup %o = atomic_add @t[%v], 1 store 1, @t[%l] barrier workgroup %r = load @t[%l] store %r, @y[%i]":
+        ("this stores to elements of @t that other invocations change by an atomic", "atomic", "atomic_add"),
+}  # fmt: skip
+IN_ORDER_WITH_ATOMICS = [
+    "store 0, @t[%l] barrier workgroup %o = atomic_add @t[%v], 1 barrier workgroup %r = load @t[%l] store %r, @y[%i]",
+    "store 0, @t[%l] %o = atomic_add @t[%l], 1 %r = load @t[%l] store %r, @y[%i]",
+    # elements of each subgroup's own
+    "%g = subgroup_id %b = mul %g, 32 : u32 %d = rem %v, 32 : u32 %a = add %b, %d : u32 store 0, @t[%l] barrier subgroup "
+    "%o = atomic_add @t[%a], 1 barrier subgroup %r = load @t[%l] store %r, @y[%i]",
+    # what decides whether there is an atomic, or takes a lock
+    "store 0, @t[%l] barrier workgroup for %k = 0 to 4 { %b = load @t[0] %d = gt %v, %b : u32 if %d { %o = atomic_max @t[0], %v } } "
+    "barrier workgroup %r = load @t[0] store %r, @y[%i]",
+    "store 0, @t[%l] barrier workgroup %o = atomic_exchange @t[%m], 1 %f = eq %o, 0 : u32 if %f { store 0, @t[%m] }",
+    # one of the workgroup counts
+    "store 0, @t[%l] barrier workgroup if %first { %o = atomic_add @t[%v], 1 } barrier workgroup %r = load @t[%l] store %r, @y[%i]",
+]
+
+
+def test_plain_accesses_of_what_atomics_change() -> None:
+    def check(ops: str) -> None:
+        module = parse(COUNTED.format(ops))
+        (warning,) = [d for d in verify(module) if d.severity == "warning"]
+        message, what, name = BESIDE_ATOMICS[ops]
+        assert warning.message == f"{message}, and nothing orders the two"
+        assert str(warning.help).startswith("put barrier workgroup before line ")
+        note, loc = warning.notes[0]
+        assert note == f"the {what} is here"
+        assert loc is not None
+        assert name in loc.source.text[loc.start : loc.end]
+
+    each(BESIDE_ATOMICS, check)
+    assert [warnings_of(parse(COUNTED.format(ops))) for ops in IN_ORDER_WITH_ATOMICS] == [[]] * len(
+        IN_ORDER_WITH_ATOMICS
+    )
+
+
+SORTED = """vyre 2
+program @p workgroup(64) {{
+  buffer @x : i32[64] read_write binding(0) live_in live_out
+  buffer @t : i32[64] workgroup
+  %l = local_id x
+  %v = load @x[%l]
+  store %v, @t[%l]
+  barrier workgroup
+  %n = while iter(%k = 2 : u32) {{
+    %q = le %k, 64 : u32
+    condition %q
+  }} do {{
+    %h = shr %k, 1 : u32
+    %z = while iter(%j = %h : u32) {{
+      %s = gt %j, 0 : u32
+      condition %s
+    }} do {{
+      %p = xor %l, %j : u32
+      %above = gt %p, %l : u32
+      if %above {{
+        %a = load @t[%l]
+        %b = load @t[%p]
+        %swap = gt %a, %b : i32
+        %bit = and %l, %k : u32
+        %up = eq %bit, 0 : u32
+        %wrong = eq %swap, %up : bool
+        if %wrong {{
+          store %b, @t[%l]
+          store %a, @t[%p]
+        }}
+      }}
+      {}
+      %next = shr %j, 1 : u32
+      yield %next
+    }}
+    {}
+    %twice = mul %k, 2 : u32
+    yield %twice
+  }}
+  %r = load @t[%l]
+  store %r, @x[%l]
+}}
+"""
+
+
+def test_a_barrier_that_is_in_the_outer_of_two_loops_alone() -> None:
+    (message,) = warnings_of(parse(SORTED.format("", "barrier workgroup")))
+    assert message == "this may read elements of @t that other invocations store, and nothing orders the two"
+    assert not warnings_of(parse(SORTED.format("barrier workgroup", "")))

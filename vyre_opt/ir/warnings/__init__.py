@@ -2,7 +2,8 @@
 
 program_warnings     programs as they are written, of which each warning below has a file
 launch_warnings      the same at the numbers of a launch: its grid, lengths and scalars
-unordered_accesses   races: two invocations touch an element in no order; racing_stores by the text alone,
+unordered_accesses   races: two invocations touch an element in no order, of which touched_elements has a record each;
+                     racing_stores by the text alone, unordered_atomics plain accesses beside atomics,
                      data_conditions what is assumed where elements decide, race_remedies what to write
 unreached_elements   elements that a grid leaves out, vector_tails those behind the last whole vector
 ignored_axes, exchanged_indices, short_workgroups   grids and indices along other axes than those of the arrays

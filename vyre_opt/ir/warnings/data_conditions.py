@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...records import dataclass
-from ..program import Op, Value
+from ..program import Block, Op, Value
 from ..uniformity import Level, Uniformity
 
-__all__ = ["Assumption", "assumption"]
+__all__ = ["IDS", "Assumption", "assumption", "leaves", "varies"]
 
 _MOST_TERMS = 50
 """Ops of a condition that are looked at."""
 _ORDERED = ("lt", "le", "gt", "ge")
-_IDS = ("global_id", "local_id", "lane_id", "subgroup_id", "workgroup_id")
+IDS = ("global_id", "local_id", "lane_id", "subgroup_id", "workgroup_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +60,24 @@ def assumption(
             pending.append((op.operands[0], True))
             pending += [(end.operands[op.results.index(value)], is_true) for end in ends if end is not None]
         else:
-            own = _asked(op, is_true)
+            own = _asked(op, is_true, is_known)
             if own is None:
                 return None
             asked |= own
     return None
 
 
-def _asked(op: Op, holds: bool) -> set[str] | None:
+def _asked(op: Op, holds: bool, is_known: Callable[[Value], bool]) -> set[str] | None:
     """Buffers whose elements a comparison, or another bool, may be made of for one invocation alone; None where it is not known."""
     is_comparison = op.definition.format == "compare"
-    sides = [_leaves(operand) for operand in (op.operands if is_comparison else [op.result])]
+    sides = [leaves(operand, is_known) for operand in (op.operands if is_comparison else [op.result])]
     if any(side is None for side in sides):
         return None
-    loads = [[leaf for leaf in side or () if leaf.name == "load"] for side in sides]
-    has_ids = any(leaf.name in _IDS for side in sides for leaf in side or ())
+    loads = [[leaf for leaf in side or () if isinstance(leaf, Op) and leaf.name == "load"] for side in sides]
+    has_ids = any(isinstance(leaf, Block) or leaf.name in IDS for side in sides for leaf in side or ())
     if has_ids and not any(loads):
         return None
-    varying = [[load for load in side if _varies(load)] for side in loads]
+    varying = [[load for load in side if varies(load)] for side in loads]
     buffers = {load.attrs["buffer"] for side in varying for load in side}
     if op.name in _ORDERED:
         return buffers if all(varying) else set()
@@ -85,23 +85,32 @@ def _asked(op: Op, holds: bool) -> set[str] | None:
     return None if has_ids and may_be_one and not buffers else buffers
 
 
-def _varies(load: Op) -> bool:
+def varies(load: Op) -> bool:
     """Whether invocations load elements of their own."""
-    leaves = [_leaves(index) for index in load.indices]
-    return any(each is None or any(leaf.name in (*_IDS, "load") for leaf in each) for each in leaves)
+    found = [leaves(index) for index in load.indices]
+    return any(
+        each is None or any(isinstance(leaf, Block) or leaf.name in (*IDS, "load") for leaf in each)
+        for each in found
+    )
 
 
-def _leaves(value: Value) -> Sequence[Op] | None:
-    """The loads, ids and other ops without operands that a value is computed from; None where others, such as atomics, decide it."""
-    found: list[Op] = []
+def leaves(
+    value: Value, is_known: Callable[[Value], bool] = lambda value: False
+) -> Sequence[Op | Block] | None:
+    """The loads, ids and other ops without operands that a value is computed from, and the blocks of arguments that are known; None where
+    others, such as atomics, decide it."""
+    found: list[Op | Block] = []
     pending = [value]
     for _ in range(_MOST_TERMS):
         if not pending:
             return found
-        op = pending.pop().owner
-        if not isinstance(op, Op) or op.regions:
+        each = pending.pop()
+        op = each.owner
+        if isinstance(op, Block) and is_known(each):
+            found.append(op)
+        elif not isinstance(op, Op) or op.regions:
             return None
-        if op.name == "load" or (op.definition.is_pure and not op.operands):
+        elif op.name == "load" or (op.definition.is_pure and not op.operands):
             found.append(op)
         elif op.definition.is_pure:
             pending += op.operands

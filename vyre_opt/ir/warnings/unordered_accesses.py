@@ -29,6 +29,8 @@ from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption, assumption
 from .race_remedies import instead_of_store
 from .racing_stores import UPDATES, indices_shown, updated, written
+from .touched_elements import Access, Around, Place, Touch
+from .unordered_atomics import Counted
 
 __all__ = ["Run", "Supposed", "unordered_accesses", "unordered_launches"]
 
@@ -36,7 +38,6 @@ Column = int | list[int] | None
 """Number of each invocation, one number for all of them, or None for what is not known."""
 Lanes = Sequence[int] | None
 """Invocations that come to an op; None where that is not known."""
-Place = int | tuple[Any, ...]
 
 MOST_LANES = 1024
 MOST_STEPS = 1 << 18
@@ -144,33 +145,6 @@ class Supposed:
 ONE_GROUP = Supposed()
 
 
-class _Around:
-    """A run of an `if` or a loop.  `is_shared`: all invocations take the same way.  `assumed`: of the condition, where it is not known whether it
-    holds, and which way, 0 where it does."""
-
-    def __init__(self, op: Op, is_shared: bool, assumed: Assumption | None = None, way: int = 0) -> None:
-        self.op, self.is_shared, self.assumed, self.way = op, is_shared, assumed, way
-
-
-@dataclass(slots=True)
-class _Access:
-    """A run of an access by all invocations that come to it: its op, the runs of conditions and loops around it, and how many barriers of
-    each scope were before it: of the grid, of a workgroup, of a subgroup; and ops that may wait for other workgroups."""
-
-    op: Op
-    around: tuple[_Around, ...]
-    behind: tuple[int, int, int, int] = (0, 0, 0, 0)
-
-    @property
-    def is_assumed(self) -> bool:
-        """Whether it is behind a condition that is not known to hold."""
-        return any(each.assumed for each in self.around)
-
-
-Touch = tuple[int, _Access]
-"""An invocation and its access of an element."""
-
-
 class Run:
     """A run of the indices and conditions of some invocations, numbered from 0: by workgroups, and in these by `places`."""
 
@@ -181,7 +155,7 @@ class Run:
         self.count = len(self.places) * len(supposed.groups)
         self.columns: dict[Value, Column] = {}
         self.computed_from: dict[Op, list[Column]] = {}
-        self.around: tuple[_Around, ...] = ()
+        self.around: tuple[Around, ...] = ()
         self.left = MOST_STEPS
 
     def run(self) -> None:
@@ -239,7 +213,7 @@ class Run:
         before = self.around
         for way, (region, part) in enumerate(zip(op.regions, parts, strict=False)):
             if part is None or part:
-                around = _Around(op, isinstance(condition, int))
+                around = Around(op, isinstance(condition, int))
                 if lanes is not None and part is None:
                     part, around.assumed, around.way = *self.assumed(op.operands[0], way == 0, lanes), way
                 self.around = (*before, around)
@@ -281,7 +255,7 @@ class Run:
         at: Column = lower
         before, self.around = (
             self.around,
-            (*self.around, _Around(op, not isinstance(upper, list) and not isinstance(lower, list))),
+            (*self.around, Around(op, not isinstance(upper, list) and not isinstance(lower, list))),
         )
         for _ in range(ROUNDS if is_known else 1):
             part = lanes if is_known else None
@@ -318,7 +292,7 @@ class Run:
             if part is not None and not part:
                 break
             if self.around is before:
-                self.around = (*before, _Around(op, isinstance(holds, int)))
+                self.around = (*before, Around(op, isinstance(holds, int)))
             self.columns.update(zip(body.args, values, strict=False))
             self.block(body, part)
             after = self.ends(body)
@@ -441,7 +415,7 @@ class _Accesses(Run):
         self.has_unknown = False
         """Whether accesses are left out behind a condition that is not known."""
         self.behind = (0, 0, 0, 0)
-        self.filled: dict[str, dict[Place, dict[int, _Access]]] = {}
+        self.filled: dict[str, dict[Place, dict[int, Access]]] = {}
         self.has_groups = len(self.supposed.groups) > 1
         self.has_narrow = False
         """Whether a barrier of a subgroup was met, which the author may have taken for one of the workgroup."""
@@ -453,7 +427,8 @@ class _Accesses(Run):
         """Loops that have more rounds than are run."""
         self.written: dict[str, dict[Place, Touch]] = {}
         self.read: dict[str, dict[Place, list[Touch]]] = {}
-        self.copies: dict[str, _Access] = {}
+        self.counted = Counted(program, self.may_mix)
+        self.copies: dict[str, Access] = {}
         self.warnings: dict[str, Diagnostic] = {}
 
     def meet(self, op: Op) -> None:
@@ -470,6 +445,7 @@ class _Accesses(Run):
         else:
             self.behind = grid + 1, workgroup, subgroup, waits
         if scope != "subgroup":
+            self.counted.clear()
             for name in (*self.written, *self.read):
                 if not self.has_groups or self.program.buffers[name].is_on_chip:
                     self.written.pop(name, None)
@@ -528,6 +504,17 @@ class _Accesses(Run):
         length = min(map(len, ways))
         return ways[0][:length] == ways[1][:length]
 
+    def may_mix(self, one: Touch, other: Touch) -> bool:
+        """Whether an atomic of workgroup memory and another access are of two invocations of a workgroup that nothing orders."""
+        (lane, _), (second, _) = one, other
+        is_same_group = lane // len(self.places) == second // len(self.places)
+        return (
+            lane != second
+            and is_same_group
+            and not self.is_ordered(other, lane)
+            and self.may_meet(one, other)
+        )
+
     def common_group(self, lane: int, other: int) -> Level:
         """The smallest group that two invocations are both in."""
         (group, place), (second, at) = divmod(lane, len(self.places)), divmod(other, len(self.places))
@@ -579,14 +566,19 @@ class _Accesses(Run):
             or (buffer.is_cluster and self.has_groups)  # some of the workgroups that run have it in common
         ):
             return
-        access = _Access(op, self.around, self.behind)
+        access = Access(op, self.around, self.behind)
         if op.name == "load" and name in self.copies:
             self.warnings[name] = _uncopied(access, self.copies[name])
         if op.name == "copy_async":
             self.copies[name] = access
         if op.definition.format == "store" and (lanes is None or None in indices or access.is_assumed):
             self.unsure.add(name)
-        if lanes is None or any(index is None for index in indices):
+        if lanes is None:
+            return
+        written, read = self.written.setdefault(name, {}), self.read.setdefault(name, {})
+        if any(index is None for index in indices):
+            if is_atomic and buffer.is_on_chip:
+                self.warn_of(self.counted.of_data(name, access, lanes, written, read))
             return
         width = moved.lanes if moved.is_vec and not buffer.dtype.is_vec else 1
         touched: Iterable[tuple[int, Place]] = self.elements(indices, lanes, width)
@@ -596,10 +588,12 @@ class _Accesses(Run):
                 return
             touched = of_groups
         if not is_atomic:
+            touched = [*touched] if buffer.is_on_chip else touched
             met = self.loads if op.name == "load" else self.stores
-            pair = met(access, touched, self.written.setdefault(name, {}), self.read.setdefault(name, {}))
-            if pair is not None:
-                self.warn(*pair)
+            pair = met(access, touched, written, read)
+            self.warn_of(pair or self.counted.plain(name, access, touched))
+        elif buffer.is_on_chip:
+            self.warn_of(self.counted.atomic(name, access, touched, written, read))
 
     def elements(
         self, indices: Sequence[Column], lanes: Sequence[int], width: int
@@ -616,7 +610,7 @@ class _Accesses(Run):
             columns.append([number + part for number in last for part in range(width)])
         return zip(lanes, columns[0] if len(columns) == 1 else zip(*columns, strict=True), strict=True)
 
-    def is_unfilled(self, access: _Access, places: Sequence[tuple[int, Place]]) -> bool:
+    def is_unfilled(self, access: Access, places: Sequence[tuple[int, Place]]) -> bool:
         """Note an access of workgroup memory; whether it is told to read what only another workgroup has stored to its own."""
         op, name = access.op, access.op.attrs["buffer"]
         by_place = self.filled.setdefault(name, {})
@@ -631,7 +625,7 @@ class _Accesses(Run):
 
     def loads(
         self,
-        access: _Access,
+        access: Access,
         touched: Iterable[tuple[int, Place]],
         written: dict[Place, Touch],
         read: dict[Place, list[Touch]],
@@ -653,7 +647,7 @@ class _Accesses(Run):
 
     def stores(
         self,
-        access: _Access,
+        access: Access,
         touched: Iterable[tuple[int, Place]],
         written: dict[Place, Touch],
         read: dict[Place, list[Touch]],
@@ -673,7 +667,7 @@ class _Accesses(Run):
                 if store is not None and is_apart and self.differs(touch, store):
                     other = store
                 elif others and self.may_meet(touch, others[0], is_alike):  # both add to what is there
-                    other = (others[0][0], _Access(access.op, others[0][1].around, others[0][1].behind))
+                    other = (others[0][0], Access(access.op, others[0][1].around, others[0][1].behind))
             if other is not None:
                 return touch, other
             written[place] = touch
@@ -729,7 +723,11 @@ class _Accesses(Run):
 
     # --- messages
 
-    def warn(self, last: Touch, first: Touch) -> None:
+    def warn_of(self, pair: tuple[Touch, Touch] | None) -> None:
+        """Tell of an access and one before that it races with, if there are such."""
+        if pair is None:
+            return
+        last, first = pair
         (lane, later), (other, earlier) = last, first
         name, groups = later.op.attrs["buffer"], [each // len(self.places) for each in (other, lane)]
         buffer = self.program.buffers[name]
@@ -782,22 +780,22 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
     buffer = program.buffers[op.attrs["buffer"]]
     name = spelling.buffer(buffer.name)
     is_load, was_load = op.name == "load", earlier.op.name == "load"
+    is_mixed = "atomic" in (op.definition.format, earlier.op.definition.format)
     element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
     may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
     if is_load:
         reads = "may read" if may else "reads"
-        message = f"this {reads} elements of {name} that other invocations store, and nothing orders the two"
-    elif was_load:
+        message = f"this {reads} elements of {name} that other invocations {_done(earlier)}, and nothing orders the two"
+    elif was_load or is_mixed:
         stores = "may store" if may else "stores"
-        message = (
-            f"this {stores} to elements of {name} that other invocations read, and nothing orders the two"
-        )
+        stores = ("may change" if may else "changes") if op.definition.format == "atomic" else f"{stores} to"
+        message = f"this {stores} elements of {name} that other invocations {_done(earlier)}, and nothing orders the two"
     elif may:
         message = f"several invocations may store to {element} at once, each its own value: this is a race, and one of them stays"
     else:
         pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
-    if not is_load and not was_load:
+    if not is_load and not was_load and not is_mixed:
         help = _stepped(program, later) or _apart(buffer, op)
     elif buffer.is_on_chip and is_narrow:
         help = f"a barrier of a subgroup orders {SUBGROUP_SIZE} invocations: write {spelling.barrier('workgroup')} in its place"
@@ -807,11 +805,27 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
         help = _elsewhere(buffer, later, earlier)
     warning = Diagnostic("warning", message, op.loc, help=help)
     if earlier.op is not op:
-        warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
+        warning.note(f"the {_kind(earlier)} is here", earlier.op.loc)
     return _with_condition(warning, may)
 
 
-def _with_condition(warning: Diagnostic, may: _Around | None) -> Diagnostic:
+def _kind(access: Access) -> str:
+    op = access.op
+    return (
+        op.definition.format
+        if op.definition.format == "atomic"
+        else op.name
+        if op.name == "load"
+        else "store"
+    )
+
+
+def _done(access: Access) -> str:
+    """Verb for an access of other invocations."""
+    return {"load": "read", "atomic": "change by an atomic"}.get(_kind(access), "store")
+
+
+def _with_condition(warning: Diagnostic, may: Around | None) -> Diagnostic:
     """A warning with a note of the condition that it depends on."""
     test = None if may is None else may.op.operands[0].owner
     if isinstance(test, Op):
@@ -819,7 +833,7 @@ def _with_condition(warning: Diagnostic, may: _Around | None) -> Diagnostic:
     return warning
 
 
-def _elsewhere(buffer: Buffer, later: _Access, earlier: _Access) -> str:
+def _elsewhere(buffer: Buffer, later: Access, earlier: Access) -> str:
     """Remedy for a load and a store of a buffer of the caller: the store is another, or the load is of another program."""
     store, load = (earlier, later) if later.op.name == "load" else (later, earlier)
     loops = {each.op for each in store.around} & {each.op for each in load.around}
@@ -845,7 +859,7 @@ def _apart(buffer: Buffer, op: Op) -> str:
 
 
 def _between_groups(
-    program: Program, buffer: Buffer, later: _Access, earlier: _Access, groups: Sequence[int]
+    program: Program, buffer: Buffer, later: Access, earlier: Access, groups: Sequence[int]
 ) -> Diagnostic:
     """Warning of two accesses of different workgroups."""
     op, spelling = later.op, spelling_at(later.op.loc)
@@ -875,7 +889,7 @@ def _between_groups(
     return _with_condition(warning, may)
 
 
-def _stepped(program: Program, access: _Access) -> str:
+def _stepped(program: Program, access: Access) -> str:
     """Remedy for a loop around an access that goes on by too small a step; "" for none."""
     for each in access.around:
         if (strided := _group_stride(program, each.op)) is not None:
@@ -900,7 +914,7 @@ def _group_stride(program: Program, loop: Op) -> tuple[int, Op] | None:
     return (axis, loop) if of_size or by == program.workgroup[axis] else None
 
 
-def _unfilled(op: Op, store: _Access) -> Diagnostic:
+def _unfilled(op: Op, store: Access) -> Diagnostic:
     """Warning of workgroup memory that one workgroup alone stores to."""
     spelling = spelling_at(op.loc)
     name = spelling.buffer(op.attrs["buffer"])
@@ -924,9 +938,9 @@ def _unfilled(op: Op, store: _Access) -> Diagnostic:
     return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.op.loc)
 
 
-def _with_barrier(later: _Access, earlier: _Access, barrier: str) -> str:
+def _with_barrier(later: Access, earlier: Access, barrier: str) -> str:
     """Remedy for workgroup memory: a barrier where all invocations come to."""
-    what = "load" if earlier.op.name == "load" else "store"
+    what = _kind(earlier)
     split = next((each for each in later.around if each in earlier.around and not each.is_shared), None)
     if split is not None:
         return f"end the {split.op.name} behind the {what}, put {barrier} there, and begin it again before this line"
@@ -936,12 +950,12 @@ def _with_barrier(later: _Access, earlier: _Access, barrier: str) -> str:
     return f"put {barrier}{line}{f', behind the {what}' if is_above else ''}"
 
 
-def _place(later: _Access, earlier: _Access) -> Op:
+def _place(later: Access, earlier: Access) -> Op:
     """The outermost op around an access that is not around an earlier one."""
     return next((each.op for each in later.around if each not in earlier.around), later.op)
 
 
-def _uncopied(load: _Access, copy: _Access) -> Diagnostic:
+def _uncopied(load: Access, copy: Access) -> Diagnostic:
     spelling, place = spelling_at(load.op.loc), _place(load, copy)
     name = spelling.buffer(load.op.attrs["buffer"])
     line = "" if place.loc is None else f" before line {place.loc.line}"
