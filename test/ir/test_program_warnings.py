@@ -591,3 +591,63 @@ def test_a_barrier_that_is_in_the_outer_of_two_loops_alone() -> None:
     (message,) = warnings_of(parse(SORTED.format("", "barrier workgroup")))
     assert message == "this may read elements of @t that other invocations store, and nothing orders the two"
     assert not warnings_of(parse(SORTED.format("barrier workgroup", "")))
+
+
+PARTS = """vyre 2
+program @p workgroup(64) {{
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  buffer @t : f32[66] workgroup
+  param @m : u32 = 4
+  %i = global_id x
+  %l = local_id x
+  %n = len @y
+  %in = lt %i, %n : u32
+  %next = add %l, 1 : u32
+  %few = lt %l, 4 : u32
+  %v = load @x[%i] : f32
+  %some = gt %v, 0.5 : f32
+  {}
+}}
+"""
+UNSTORED = {
+    # ops of a workgroup of 64, and the elements of 66 that nobody stores
+    "store %v, @t[%l] barrier workgroup %j = add %l, 2 : u32 %r = load @t[%j] store %r, @y[%i]": "elements 64 to 65",
+    "store %v, @t[%l] barrier workgroup if %in { %r = load @t[%next] store %r, @y[%i] }": "element 64",
+    "if %few { store %v, @t[%l] } barrier workgroup %r = load @t[%l] store %r, @y[%i]": "elements 4 to 63",
+    "if %some { store %v, @t[%next] } barrier workgroup %r = load @t[%l] store %r, @y[%i]": "element 0",
+    "%two = mul %l, 2 : u32 %low = lt %l, 32 : u32 if %low { store %v, @t[%two] } barrier workgroup %r = load @t[%l] store %r, @y[%i]":
+        "32 elements, the first 1",
+    "%a = lane_id %z = eq %a, 0 : u32 %g = subgroup_id %f = eq %g, 0 : u32 if %z { store %v, @t[%g] } barrier workgroup "
+    "if %f { %r = load @t[%l] %s = subgroup_reduce<max> %r : f32 store %s, @y[%i] }": "elements 2 to 31",
+}  # fmt: skip
+STORED = [
+    "store %v, @t[%l] barrier workgroup %r = load @t[%l] store %r, @y[%i]",
+    "store %v, @t[%next] %z = eq %l, 0 : u32 if %z { store 0.0, @t[0] store 0.0, @t[65] } barrier workgroup %j = add %l, 2 : u32 %r = load @t[%j] store %r, @y[%i]",
+    "for %k = %l to 66 step 64 { store 0.0, @t[%k] } barrier workgroup %r = load @t[%next] store %r, @y[%i]",
+    # the number of the caller says which are stored, and a condition who reads
+    "for %k = %l to %n step 64 { store 0.0, @t[%k] } barrier workgroup %r = load @t[%next] store %r, @y[%i]",
+    "%m = param @m store %v, @t[%l] barrier workgroup %b = lt %next, %m : u32 if %b { %r = load @t[%next] store %r, @y[%i] }",
+    "store %v, @t[%l] barrier workgroup if %some { %r = load @t[%next] store %r, @y[%i] }",
+    "store %v, @t[%l] barrier workgroup %b = lt %l, 63 : u32 if %b { %r = load @t[%next] store %r, @y[%i] }",
+    "store %v, @t[%l] barrier workgroup %b = lt %l, 63 : u32 %r = load @t[%next] if %b { store %r, @y[%i] }",
+    "store %v, @t[%l] barrier workgroup %b = lt %l, 63 : u32 %r = load @t[%next] %s = select %b, %r, 0.0 : f32 store %s, @y[%i]",
+    "%c = cast %v : f32 -> u32 store %v, @t[%c] barrier workgroup %r = load @t[%next] store %r, @y[%i]",
+]
+
+
+def test_elements_of_workgroup_memory_that_nobody_stores() -> None:
+    def check(ops: str) -> None:
+        (warning,) = [d for d in verify(parse(PARTS.format(ops))) if d.severity == "warning"]
+        which = UNSTORED[ops]
+        they = "it" if which.startswith("element ") else "they"
+        assert (
+            warning.message
+            == f"this reads {which} of @t, to which no invocation stores: {they} may hold anything"
+        )
+
+    each(UNSTORED, check)
+    each(
+        STORED,
+        lambda ops: None if not (found := warnings_of(parse(PARTS.format(ops)))) else pytest.fail(str(found)),
+    )

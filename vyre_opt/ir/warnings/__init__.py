@@ -5,6 +5,7 @@ launch_warnings      the same at the numbers of a launch: its grid, lengths and 
 unordered_accesses   races: two invocations touch an element in no order, of which touched_elements has a record each;
                      racing_stores by the text alone, unordered_atomics plain accesses beside atomics,
                      data_conditions what is assumed where elements decide, race_remedies what to write
+unstored_elements    elements of workgroup memory that are read, and that nobody stores
 unreached_elements   elements that a grid leaves out, vector_tails those behind the last whole vector
 ignored_axes, exchanged_indices, short_workgroups   grids and indices along other axes than those of the arrays
 subgroup_values      values of a subgroup that are taken for a workgroup's

@@ -34,6 +34,7 @@ from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .unordered_accesses import unordered_accesses
+from .unstored_elements import unstored_elements
 from .wrapped_numbers import product_of_elements
 
 __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
@@ -69,6 +70,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             overwritten_rounds,
             parts_of_tiles,
             unordered_accesses,
+            unstored_elements,
             spin_locks,
             subgroup_values,
             _too_much_memory,

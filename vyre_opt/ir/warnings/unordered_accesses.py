@@ -146,7 +146,10 @@ ONE_GROUP = Supposed()
 
 
 class Run:
-    """A run of the indices and conditions of some invocations, numbered from 0: by workgroups, and in these by `places`."""
+    """A run of the indices and conditions of some invocations, numbered from 0: by workgroups, and in these by `places`.  `rounds`: of a
+    loop that are run."""
+
+    rounds = ROUNDS
 
     def __init__(self, program: Program, supposed: Supposed = ONE_GROUP) -> None:
         self.program, self.supposed = program, supposed
@@ -257,7 +260,7 @@ class Run:
             self.around,
             (*self.around, Around(op, not isinstance(upper, list) and not isinstance(lower, list))),
         )
-        for _ in range(ROUNDS if is_known else 1):
+        for _ in range(self.rounds if is_known else 1):
             part = lanes if is_known else None
             if part is not None:
                 part = _below(at, upper, part)
@@ -284,7 +287,7 @@ class Run:
         values = [self.column(value) for value in op.operands]
         part = lanes
         before = self.around
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             self.columns.update(zip(condition.args, values, strict=False))
             self.block(condition, part)
             (holds,) = self.ends(condition) or [None]
@@ -360,6 +363,13 @@ class Run:
                 return self.alike([id for id in ids for _ in self.places])
             of_size = size if op.name == "global_id" else 0
             return self.alike([id * of_size + place[axis] for id in ids for place in self.places])
+        if op.name in ("lane_id", "subgroup_id"):
+            x, y, _ = program.workgroup
+            lanes = [place[0] + x * (place[1] + y * place[2]) for place in self.places]
+            parts = [divmod(lane, SUBGROUP_SIZE)[op.name == "lane_id"] for lane in lanes]
+            return self.alike(parts * len(supposed.groups))
+        if op.name in ("subgroup_size", "num_subgroups"):
+            return SUBGROUP_SIZE if op.name == "subgroup_size" else -(-program.lanes // SUBGROUP_SIZE)
         if op.name in ("workgroup_size", "num_workgroups", "global_size"):
             return {"workgroup_size": size, "num_workgroups": groups}.get(op.name, size * groups)
         if op.name == "len":
@@ -383,6 +393,21 @@ class Run:
         return (
             fixed if fixed is not None else self.supposed.times * (along if along > 1 else self.program.lanes)
         )
+
+    def elements(
+        self, indices: Sequence[Column], lanes: Sequence[int], width: int
+    ) -> Iterator[tuple[int, Place]]:
+        """Each element that each of the invocations moves, a vector from the last index on."""
+        columns = [
+            [index[lane] for lane in lanes] if isinstance(index, list) else [_of(index, 0)] * len(lanes)
+            for index in indices
+        ]
+        if width > 1:
+            lanes = [lane for lane in lanes for _ in range(width)]
+            *first, last = columns
+            columns = [[number for number in column for _ in range(width)] for column in first]
+            columns.append([number + part for number in last for part in range(width)])
+        return zip(lanes, columns[0] if len(columns) == 1 else zip(*columns, strict=True), strict=True)
 
     def loaded(self, op: Op) -> Column:
         """Column of whole numbers of an array of the caller; 0 for an index out of bounds, which only an invocation has that does not come
@@ -594,21 +619,6 @@ class _Accesses(Run):
             self.warn_of(pair or self.counted.plain(name, access, touched))
         elif buffer.is_on_chip:
             self.warn_of(self.counted.atomic(name, access, touched, written, read))
-
-    def elements(
-        self, indices: Sequence[Column], lanes: Sequence[int], width: int
-    ) -> Iterator[tuple[int, Place]]:
-        """Each element that each of the invocations moves, a vector from the last index on."""
-        columns = [
-            [index[lane] for lane in lanes] if isinstance(index, list) else [_of(index, 0)] * len(lanes)
-            for index in indices
-        ]
-        if width > 1:
-            lanes = [lane for lane in lanes for _ in range(width)]
-            *first, last = columns
-            columns = [[number for number in column for _ in range(width)] for column in first]
-            columns.append([number + part for number in last for part in range(width)])
-        return zip(lanes, columns[0] if len(columns) == 1 else zip(*columns, strict=True), strict=True)
 
     def is_unfilled(self, access: Access, places: Sequence[tuple[int, Place]]) -> bool:
         """Note an access of workgroup memory; whether it is told to read what only another workgroup has stored to its own."""
