@@ -43,6 +43,8 @@ MOST_LANES = 1024
 MOST_STEPS = 1 << 18
 """Ops that are run, with each round of a loop, times the invocations of the workgroup: a tenth of a second."""
 ROUNDS = 3
+LOADS, STORES = ("load", "slice_load"), ("store", "slice_store")
+"""Formats of plain accesses."""
 _MOST_TERMS = 50
 """Ops of the value of a store that are looked at."""
 _SMALL = 64
@@ -52,9 +54,7 @@ _SMALL = 64
 def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
     """Warnings of the accesses of a program, the first of each buffer."""
     stored = {
-        op.attrs["buffer"]
-        for op in program.walk()
-        if op.definition.format == "store" and "buffer" in op.attrs
+        op.attrs["buffer"] for op in program.walk() if op.definition.format in STORES and "buffer" in op.attrs
     }
     if 1 < program.lanes <= MOST_LANES and stored:
         warnings = _found(program, stored, ONE_GROUP, MOST_STEPS)
@@ -112,13 +112,13 @@ def _shared_stores(program: Program) -> set[str]:
     stored: set[str] = set()
     indices: dict[str, set[object]] = {}
     for op in program.walk():
-        if op.definition.format not in ("load", "store", "atomic") or "buffer" not in op.attrs:
+        if op.definition.format not in (*LOADS, *STORES, "atomic") or "buffer" not in op.attrs:
             continue
         name, owners = op.attrs["buffer"], [index.owner for index in op.indices]
         is_own = all(isinstance(owner, Op) and owner.name == "global_id" for owner in owners)
         axes = tuple(owner.attrs["axis"] for owner in owners if isinstance(owner, Op)) if is_own else op
         indices.setdefault(name, set()).add(axes)
-        if op.definition.format == "store":
+        if op.definition.format in STORES:
             stored.add(name)
     return {name for name in stored if len(indices[name]) > 1 or isinstance(next(iter(indices[name])), Op)}
 
@@ -196,9 +196,9 @@ class Run:
                 self.block(region, lanes)
         elif effects & {"sync", "subgroup", "wait"}:
             self.meet(op)
-        elif op.definition.format in ("load", "store", "slice_store", "atomic"):
+        elif op.definition.format in ("load", "store", "slice_load", "slice_store", "atomic"):
             self.access(op, lanes)
-            if op.attrs["buffer"] in self.supposed.contents:
+            if op.attrs["buffer"] in self.supposed.contents and op.name == "load":
                 self.columns[op.results[0]] = self.loaded(op)
         elif len(op.results) == 1 and (op.definition.is_pure or not effects):
             column = self.computed(op)
@@ -550,7 +550,7 @@ class _Accesses(Run):
     def leave(self, op: Op) -> None:
         if op not in self.longer:
             self.longer.add(op)
-            stores = (inner for inner in op.walk() if inner.definition.format == "store")
+            stores = (inner for inner in op.walk() if inner.definition.format in STORES)
             self.unsure |= {store.attrs["buffer"] for store in stores}
         if op.name == "while":
             self.wait()
@@ -587,7 +587,7 @@ class _Accesses(Run):
             or name not in self.stored
             or name in self.warnings
             or moved.is_matrix
-            or moved.is_slice
+            or (moved.is_slice and self.program.lanes > 1)  # all invocations have parts of one
             or (buffer.is_cluster and self.has_groups)  # some of the workgroups that run have it in common
         ):
             return
@@ -596,7 +596,7 @@ class _Accesses(Run):
             self.warnings[name] = _uncopied(access, self.copies[name])
         if op.name == "copy_async":
             self.copies[name] = access
-        if op.definition.format == "store" and (lanes is None or None in indices or access.is_assumed):
+        if op.definition.format in STORES and (lanes is None or None in indices or access.is_assumed):
             self.unsure.add(name)
         if lanes is None:
             return
@@ -614,7 +614,7 @@ class _Accesses(Run):
             touched = of_groups
         if not is_atomic:
             touched = [*touched] if buffer.is_on_chip else touched
-            met = self.loads if op.name == "load" else self.stores
+            met = self.loads if op.name in LOADS else self.stores
             pair = met(access, touched, written, read)
             self.warn_of(pair or self.counted.plain(name, access, touched))
         elif buffer.is_on_chip:
@@ -626,7 +626,7 @@ class _Accesses(Run):
         by_place = self.filled.setdefault(name, {})
         for group, place in places:
             filled = by_place.setdefault(place, {})
-            if op.definition.format == "store":
+            if op.definition.format in STORES:
                 filled[group] = access
             elif filled and group not in filled and name not in self.unsure:
                 self.warnings[name] = _unfilled(op, next(iter(filled.values())))
@@ -720,7 +720,7 @@ class _Accesses(Run):
                 differs |= isinstance(column, list) and column[lane] != column[other]
                 if not isinstance(owner, Op):
                     return False
-            elif owner.name == "load":
+            elif owner.name in LOADS:
                 columns = [self.column(index) for index in owner.indices]
                 if any(c is None for c in columns):
                     return False
@@ -789,7 +789,7 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
     op, spelling = later.op, spelling_at(later.op.loc)
     buffer = program.buffers[op.attrs["buffer"]]
     name = spelling.buffer(buffer.name)
-    is_load, was_load = op.name == "load", earlier.op.name == "load"
+    is_load, was_load = op.name in LOADS, earlier.op.name in LOADS
     is_mixed = "atomic" in (op.definition.format, earlier.op.definition.format)
     element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
     may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
@@ -822,11 +822,7 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
 def _kind(access: Access) -> str:
     op = access.op
     return (
-        op.definition.format
-        if op.definition.format == "atomic"
-        else op.name
-        if op.name == "load"
-        else "store"
+        op.definition.format if op.definition.format == "atomic" else op.name if op.name in LOADS else "store"
     )
 
 
@@ -845,7 +841,7 @@ def _with_condition(warning: Diagnostic, may: Around | None) -> Diagnostic:
 
 def _elsewhere(buffer: Buffer, later: Access, earlier: Access) -> str:
     """Remedy for a load and a store of a buffer of the caller: the store is another, or the load is of another program."""
-    store, load = (earlier, later) if later.op.name == "load" else (later, earlier)
+    store, load = (earlier, later) if later.op.name in LOADS else (later, earlier)
     loops = {each.op for each in store.around} & {each.op for each in load.around}
     if later is store or any(op.name in ("for", "while") for op in loops):
         return instead_of_store(buffer, store.op, load.op, [each.op for each in store.around])
@@ -873,10 +869,10 @@ def _between_groups(
 ) -> Diagnostic:
     """Warning of two accesses of different workgroups."""
     op, spelling = later.op, spelling_at(later.op.loc)
-    name, was_load = spelling.buffer(buffer.name), earlier.op.name == "load"
+    name, was_load = spelling.buffer(buffer.name), earlier.op.name in LOADS
     may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
-    if op.name == "load" or was_load:
-        what = ("reads", "stores") if op.name == "load" else ("stores to", "reads")
+    if op.name in LOADS or was_load:
+        what = ("reads", "stores") if op.name in LOADS else ("stores to", "reads")
         what = ({"reads": "may read", "stores to": "may store to"}[what[0]], what[1]) if may else what
         message = f"workgroup {groups[1]} {what[0]} elements of {name} that workgroup {groups[0]} {what[1]}, and nothing orders the two"
     else:
@@ -886,10 +882,10 @@ def _between_groups(
     stepped = _stepped(program, later)
     if stepped:
         help = f"each workgroup goes over the elements of others: {stepped}"
-    elif earlier.behind[1] != later.behind[1] and (op.name == "load" or was_load):
+    elif earlier.behind[1] != later.behind[1] and (op.name in LOADS or was_load):
         reader = spelling.apart(buffer.name, str(buffer.dtype), buffer.dimensions, "", False)
         help = f"a barrier of a workgroup orders no others: write {spelling.barrier('grid')} in its place, or {reader}"
-    elif op.name == "load" or was_load:
+    elif op.name in LOADS or was_load:
         help = _elsewhere(buffer, later, earlier)
     else:
         help = _apart(buffer, op)

@@ -76,8 +76,8 @@ def unreached_elements(
         name: shape for name in program.buffers if (shape := _own_shape(program, name, shapes)) is not None
     }
     found: list[_Reach] = []
-    for axis in sorted(axes):
-        run = _Beyond(program, extents, axis, known, params or {})
+    run_of = {axis: _Beyond(program, extents, axis, known, params or {}) for axis in sorted(axes)}
+    for axis, run in run_of.items():
         run.run()
         for op, along in indexed:
             shape = own[op.attrs["buffer"]] or ()
@@ -92,6 +92,8 @@ def unreached_elements(
         is_alone = alike[name, reach.dimension, reach.end] == of_buffer[name]
         # one that is declared longer may be so on purpose
         is_open = program.buffers[name].shape[reach.dimension] is None
+        # the next workgroup would read what is not there
+        has_more = not run_of[reach.axis].reads_outside(known)
         is_remainder = is_open and reach.is_dense and reach.end + reach.each > reach.extent
         owner = reach.op.indices[reach.dimension].owner
         is_row = program.lanes == 1 and isinstance(owner, Op) and owner.name == "workgroup_id"
@@ -99,7 +101,7 @@ def unreached_elements(
         if (exchanged := launch.exchanged()) is not None:
             yield launch.unreached(exchanged)
             return
-        if is_alone and (reach.is_guarded or is_row or is_remainder or at.is_whole):
+        if is_alone and (reach.is_guarded or (has_more and (is_row or is_remainder)) or at.is_whole):
             yield launch.unreached()
             return
     yield from _too_many(program, extents, indexed, own, at)
@@ -123,7 +125,7 @@ class _Beyond(Run):
         places = tuple(tuple(n if a == axis else 0 for a in range(3)) for n in (0, self.lanes - 1))
         super().__init__(program, Supposed(tuple(grid), groups, places, shapes, params))
         self.stored: dict[Op, dict[int, list[int]]] = {}
-        """Places of stores by invocations, in the first rounds of the loops around."""
+        """Places of loads and stores by invocations, in the first rounds of the loops around."""
 
     def access(self, op: Op, lanes: Lanes) -> None:
         columns = [self.column(index) for index in op.indices]
@@ -132,6 +134,15 @@ class _Beyond(Run):
         places = self.stored.setdefault(op, {})
         for lane in lanes:
             places.setdefault(lane, [c[lane] if isinstance(c, list) else c or 0 for c in columns])
+
+    def reads_outside(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Whether the next workgroup would load rows or elements that an array does not have, and that nothing fills."""
+        for op, places in self.stored.items():
+            is_load = op.name == "load" or (op.name == "slice_load" and op.attrs.get("edge") != "filled")
+            shape = shapes.get(op.attrs["buffer"], ()) if is_load else ()
+            if any(place >= extent for place, extent in zip(places.get(2, ()), shape, strict=False)):
+                return True
+        return False
 
     def reach(self, op: Op, dimension: int, shape: Sequence[int]) -> _Reach | None:
         """Reach of a store; None where the next workgroup would store no elements of its own."""
