@@ -651,3 +651,30 @@ def test_elements_of_workgroup_memory_that_nobody_stores() -> None:
         STORED,
         lambda ops: None if not (found := warnings_of(parse(PARTS.format(ops)))) else pytest.fail(str(found)),
     )
+
+
+STORED_TWICE = {
+    # ops of CHOSEN, in a workgroup of two subgroups, and the help of their warning
+    "%a = lane_id %z = eq %a, 0 : u32 %w = workgroup_id x %s = subgroup_reduce<add> %v : f32 if %z { store %s, @y[%w] : f32 }":
+        "for all of a workgroup write %s = workgroup_reduce<add> %v : f32; else store to an element of each subgroup's own",
+    "%z = eq %i, 0 : u32 if %z { store 0.0, @y[0] : f32 } if %c { store 1.0, @y[0] : f32 }":
+        "store one of the two in a launch before this one, or let one invocation store both",
+}  # fmt: skip
+STORED_ONCE = [
+    "%a = lane_id %z = eq %a, 0 : u32 %g = subgroup_id %s = subgroup_reduce<add> %v : f32 if %z { store %s, @y[%g] : f32 }",
+    # both subgroups have the same sum
+    "%a = lane_id %z = eq %a, 0 : u32 %u = load @x[%a] : f32 %s = subgroup_reduce<add> %u : f32 if %z { store %s, @y[0] : f32 }",
+    "%z = eq %i, 0 : u32 if %z { store 1.0, @y[0] : f32 } if %c { store 1.0, @y[0] : f32 }",
+    "%z = eq %i, 0 : u32 if %z { store 0.0, @y[0] : f32 if %c { store 1.0, @y[0] : f32 } }",
+    "store 0.0, @y[%i] : f32 if %c { store 1.0, @y[%i] : f32 }",
+]
+
+
+def test_stores_of_two_to_one_element() -> None:
+    def check(ops: str) -> None:
+        (warning,) = [d for d in verify(parse(CHOSEN.format(ops))) if d.severity == "warning"]
+        assert "this is a race, and one of them stays" in warning.message
+        assert warning.help == STORED_TWICE[ops]
+
+    each(STORED_TWICE, check)
+    assert [warnings_of(parse(CHOSEN.format(ops))) for ops in STORED_ONCE] == [[]] * len(STORED_ONCE)

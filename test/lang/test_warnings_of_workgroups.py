@@ -9,7 +9,7 @@ import numpy as np
 from support.each import each
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, ReadWrite, Write, f32
+from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
 
 
 def told(call: Callable[[], object]) -> list[str]:
@@ -89,3 +89,39 @@ def test_rows_that_are_moved_in_place() -> None:
         assert told(call) == wanted
 
     each(MOVED, check)
+
+
+@vyre.program(workgroup=64)
+def largest(group: Read[u32], v: Read[i32], best: ReadWrite[i32]) -> None:
+    i = vyre.global_id(0)
+    if i < len(v):
+        g = group[i]
+        if v[i] > best[g]:
+            best[g] = v[i]
+
+
+@vyre.program(workgroup=64)
+def reversed_largest(place: Read[u32], v: Read[i32], best: ReadWrite[i32]) -> None:
+    i = vyre.global_id(0)
+    if i < len(v) and v[i] > best[place[i]]:
+        best[place[i]] = v[i]
+
+
+@vyre.program(workgroup=64)
+def relaxed(start: Read[u32], end: Read[u32], w: Read[u32], far: ReadWrite[u32]) -> None:
+    e = vyre.global_id(0)
+    if e < len(start):
+        d = far[start[e]] + w[e]
+        if d < far[end[e]]:
+            far[end[e]] = d
+
+
+def test_elements_that_a_comparison_with_them_stores_to() -> None:
+    """Two invocations may pass at once where the numbers of the caller lead both to one element, and then an atomic is meant."""
+    own, v = np.arange(64, dtype=np.uint32), np.arange(64, dtype=np.int32)
+    race = "several invocations may store to {} at once, each its own value: this is a race, and one of them stays"
+    assert told(lambda: largest[1](own // 4, v, np.zeros(64, np.int32))) == [race.format("best[g]")]
+    assert told(lambda: relaxed[1](own[::-1].copy() // 2, own // 4, own, own.copy())) == [
+        race.format("far[end[e]]")
+    ]
+    assert told(lambda: reversed_largest[1](own[::-1].copy(), v, np.zeros(64, np.int32))) == []

@@ -14,7 +14,7 @@ from ..diagnostics import spelling_at
 from ..program import Block, Buffer, Op, Value
 from .racing_stores import identity, indices_shown, written
 
-__all__ = ["instead_of_store"]
+__all__ = ["extreme", "instead_of_store"]
 
 _MOST_TERMS = 50
 """Ops of a condition or an index that are looked at."""
@@ -35,7 +35,7 @@ def instead_of_store(buffer: Buffer, store: Op, load: Op, around: Sequence[Op]) 
             f"write {spelling.pairs(written(pair, store))}, a pair of each invocation's own, and launch another kernel with 1 more "
             "for the other pairs"
         )
-    atomic = _extreme(store, around)
+    atomic = extreme(store, around)
     if atomic is not None:
         value = written(store.operands[0], store)
         update = spelling.update(atomic, buffer.name, indices_shown(store), value, buffer.dtype, text)
@@ -46,9 +46,10 @@ def instead_of_store(buffer: Buffer, store: Op, load: Op, around: Sequence[Op]) 
     return spelling.apart(buffer.name, str(buffer.dtype), buffer.dimensions, text, is_round)
 
 
-def _extreme(store: Op, around: Sequence[Op]) -> str | None:
+def extreme(store: Op, around: Sequence[Op]) -> str | None:
     """The atomic that a store behind a comparison of its value with its element is: `if v > best[0]: best[0] = v`."""
-    if _is_of(store.operands[0], set(), store.attrs["buffer"]):
+    is_data = any(isinstance(index.owner, Op) and index.owner.name == "load" for index in store.indices)
+    if not is_data and _is_of(store.operands[0], set(), store.attrs["buffer"]):
         return None
     value = identity(store.operands[0])
     places = [*map(identity, store.indices)]

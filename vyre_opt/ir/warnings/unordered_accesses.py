@@ -27,7 +27,7 @@ from ..rewrite import constant_value
 from ..types import DataType
 from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption, assumption
-from .race_remedies import instead_of_store
+from .race_remedies import extreme, instead_of_store
 from .racing_stores import UPDATES, indices_shown, updated, written
 from .touched_elements import Access, Around, Place, Touch
 from .unordered_atomics import Counted
@@ -666,13 +666,19 @@ class _Accesses(Run):
         own, is_alike = self.element_read(access.op), self.is_alike(access.op)
         # whoever finds something stores the same, and who reads it may be late
         is_flag = access.is_assumed and is_alike and self.is_same(access.op.operands[0])
+        earlier: dict[Place, Touch] = {}
+        """Stores of another op to the one element."""
         for lane, place in touched:
             touch, loads, store = (lane, access), read.get(place), written.get(place)
+            if is_alike and store is not None and store[1].op is not access.op:
+                earlier[place] = store
+            store = earlier.get(place, store)
             others = [load for load in loads or () if load[0] != lane and not self.is_ordered(load, lane)]
             others = [] if is_flag else others
             met = (load for load in others if load[1].op is not own and self.may_meet(touch, load))
             other = next(met, None)
-            if other is None and (not is_alike or access.is_assumed):
+            is_other = store is not None and (store[1].op is not access.op or self.is_leader(access))
+            if other is None and (not is_alike or access.is_assumed or is_other):
                 is_apart = store is not None and store[0] != lane and not self.is_ordered(store, lane)
                 if store is not None and is_apart and self.differs(touch, store):
                     other = store
@@ -703,11 +709,13 @@ class _Accesses(Run):
         (lane, access), (other, earlier) = touch, store
         op = access.op
         if op is not earlier.op:
-            return False
+            return self.are_unlike(op, earlier.op) and self.may_meet(touch, store)
         if updated(op) is not None:
             return self.may_meet(touch, store, self.is_alike(op))
-        if access.is_assumed or earlier.is_assumed:  # one of them may be chosen
-            return False
+        if (
+            access.is_assumed or earlier.is_assumed
+        ):  # one of them may be chosen, but not by the element that both change
+            return extreme(op, [each.op for each in access.around]) is not None
         pending, differs = [op.operands[0]], False
         for _ in range(_MOST_TERMS):
             if not pending:
@@ -725,11 +733,24 @@ class _Accesses(Run):
                 if any(c is None for c in columns):
                     return False
                 differs |= any(isinstance(c, list) and c[lane] != c[other] for c in columns)
+            elif owner.name == "subgroup_reduce" and self.common_group(lane, other) < Level.SUBGROUP:
+                pending += _guarded(owner.operands[-1])
             elif owner.definition.is_pure and not owner.regions:
                 pending += owner.operands
             else:
                 return False
         return False
+
+    def are_unlike(self, op: Op, earlier: Op) -> bool:
+        """Whether two stores are of unlike constants."""
+        values = [constant_value(each.operands[0]) for each in (op, earlier)]
+        return None not in values and values[0] != values[1]
+
+    def is_leader(self, access: Access) -> bool:
+        """Whether an access is of some invocations of each subgroup, `lane_id == 0`, which racing_stores does not tell."""
+        conditions = [each.op.operands[0].owner for each in access.around if each.op.name == "if"]
+        asked = [o.owner for c in conditions if isinstance(c, Op) and c.name == "eq" for o in c.operands]
+        return any(isinstance(owner, Op) and owner.name == "lane_id" for owner in asked)
 
     # --- messages
 
@@ -749,6 +770,15 @@ class _Accesses(Run):
         if buffer.is_on_chip:
             self.mended.add(later.op)
             self.behind = (self.behind[0], self.behind[1] + 1, *self.behind[2:])
+
+
+def _guarded(value: Value) -> Sequence[Value]:
+    """The values that a guard chooses from, `x[i] if i < len(x) else 0.0`, or another value itself."""
+    owner = value.owner
+    if not isinstance(owner, Op) or owner.name != "if":
+        return [value]
+    number = owner.results.index(value)
+    return [end.operands[number] for region in owner.regions if (end := region.terminator) is not None]
 
 
 def _of(column: Column, lane: int) -> int:
@@ -806,7 +836,7 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
         pair = " and ".join(map(str, sorted((earlier_lane, later_lane))))
         message = f"invocations {pair} of a workgroup, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
     if not is_load and not was_load and not is_mixed:
-        help = _stepped(program, later) or _apart(buffer, op)
+        help = _stepped(program, later) or _of_stores(buffer, later, earlier)
     elif buffer.is_on_chip and is_narrow:
         help = f"a barrier of a subgroup orders {SUBGROUP_SIZE} invocations: write {spelling.barrier('workgroup')} in its place"
     elif buffer.is_on_chip:
@@ -846,6 +876,20 @@ def _elsewhere(buffer: Buffer, later: Access, earlier: Access) -> str:
     if later is store or any(op.name in ("for", "while") for op in loops):
         return instead_of_store(buffer, store.op, load.op, [each.op for each in store.around])
     return spelling_at(load.op.loc).apart(buffer.name, str(buffer.dtype), buffer.dimensions, "", False)
+
+
+def _of_stores(buffer: Buffer, later: Access, earlier: Access) -> str:
+    """Remedy for two stores to one element."""
+    around = [each.op for each in later.around]
+    if later.op is not earlier.op:
+        return "store one of the two in a launch before this one, or let one invocation store both"
+    total = later.op.operands[0].owner
+    if isinstance(total, Op) and total.name == "subgroup_reduce":
+        whole = _text(total).replace("subgroup_reduce", "workgroup_reduce", 1)
+        return f"for all of a workgroup write {whole}; else store to an element of each subgroup's own"
+    if extreme(later.op, around) is not None:
+        return instead_of_store(buffer, later.op, later.op, around)
+    return _apart(buffer, later.op)
 
 
 def _apart(buffer: Buffer, op: Op) -> str:
@@ -888,7 +932,7 @@ def _between_groups(
     elif op.name in LOADS or was_load:
         help = _elsewhere(buffer, later, earlier)
     else:
-        help = _apart(buffer, op)
+        help = _of_stores(buffer, later, earlier)
     warning = Diagnostic("warning", message, op.loc, help=help)
     if earlier.op is not op:
         warning.note(f"the {'load' if was_load else 'store'} is here", earlier.op.loc)
