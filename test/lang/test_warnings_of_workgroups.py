@@ -92,6 +92,28 @@ def test_rows_that_are_moved_in_place() -> None:
 
 
 @vyre.program(workgroup=64)
+def compacted(x: Read[f32], y: Write[f32]) -> None:
+    i = vyre.global_id(0)
+    if x[i] > 0.5:
+        y[vyre.local_id(0)] = x[i]
+
+
+@vyre.program(workgroup=64)
+def of_one_workgroup(chosen: Read[f32], x: Read[f32], y: Write[f32]) -> None:
+    i = vyre.global_id(0)
+    if chosen[i] > 0.5:
+        y[vyre.local_id(0)] = x[i]
+
+
+def test_elements_of_all_workgroups_at_the_places_of_one() -> None:
+    """Which invocations store may be chosen by another array, so that no two meet."""
+    x = np.ones(128, np.float32)
+    (message,) = told(lambda: compacted[2](x, np.zeros(128, np.float32)))
+    assert message.startswith("workgroups 0 and 1 of this launch, and others, store to y[vyre.local_id(0)]")
+    assert told(lambda: of_one_workgroup[2](x, x, np.zeros(128, np.float32))) == []
+
+
+@vyre.program(workgroup=64)
 def largest(group: Read[u32], v: Read[i32], best: ReadWrite[i32]) -> None:
     i = vyre.global_id(0)
     if i < len(v):

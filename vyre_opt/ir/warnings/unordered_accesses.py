@@ -26,9 +26,9 @@ from ..program import Block, Buffer, Op, Program, Value
 from ..rewrite import constant_value
 from ..types import DataType
 from ..uniformity import Level, Uniformity
-from .data_conditions import Assumption, assumption
+from .data_conditions import Assumption, assumption, leaves
 from .race_remedies import extreme, instead_of_store
-from .racing_stores import UPDATES, indices_shown, updated, written
+from .racing_stores import UPDATES, identity, indices_shown, updated, written
 from .touched_elements import Access, Around, Place, Touch
 from .unordered_atomics import Counted
 
@@ -715,7 +715,8 @@ class _Accesses(Run):
         if (
             access.is_assumed or earlier.is_assumed
         ):  # one of them may be chosen, but not by the element that both change
-            return extreme(op, [each.op for each in access.around]) is not None
+            around = [each.op for each in access.around]
+            return extreme(op, around) is not None or self.is_own_choice(touch, store)
         pending, differs = [op.operands[0]], False
         for _ in range(_MOST_TERMS):
             if not pending:
@@ -740,6 +741,26 @@ class _Accesses(Run):
             else:
                 return False
         return False
+
+    def is_own_choice(self, touch: Touch, store: Touch) -> bool:
+        """Whether invocations of two workgroups each store an element of their own that they choose by its size: `if x[i] > 0: y[l] = x[i]`."""
+        (lane, access), (other, _) = touch, store
+        load = access.op.operands[0].owner
+        if (
+            self.common_group(lane, other) is not Level.GRID
+            or not isinstance(load, Op)
+            or load.name != "load"
+        ):
+            return False
+        columns = [self.column(index) for index in load.indices]
+        if not any(isinstance(c, list) and c[lane] != c[other] for c in columns):
+            return False
+        conditions = [each.op.operands[0] for each in access.around if each.assumed]
+        asked = [
+            leaf for c in conditions for leaf in leaves(c) or () if isinstance(leaf, Op) and leaf.results
+        ]
+        is_asked = identity(load.result) in [identity(leaf.result) for leaf in asked]
+        return is_asked and self.may_meet(touch, store)
 
     def are_unlike(self, op: Op, earlier: Op) -> bool:
         """Whether two stores are of unlike constants."""
