@@ -15,7 +15,7 @@ def test_drawn_pipelines_verify_and_their_ranks_are_known() -> None:
         name, text = draw_pipeline(seed, 1 << 20)
         assert draw_pipeline(seed, 1 << 20) == (name, text)
         module = parse(text)
-        assert verify(module) == []
+        assert not [each for each in verify(module) if each.severity == "error"]
         pipeline = module.pipelines["main"]
         assert LaunchDataflow(module).counts(pipeline).keys() >= pipeline.buffers.keys()
         assert all(b.count for b in pipeline.buffers.values() if b.name not in ("table", "accept"))

@@ -438,7 +438,7 @@ WARNED: list[tuple[str, str, str, str]] = [
     ("l, t = vyre.local_id(0), vyre.shared(f32, 4)\nt[l] = 0.0\nvyre.barrier()\nif z[0, l] > 0.5:\n    t[l] = 1.0\ny[l] = t[3 - l]", "[1]", "this may read elements of t that other",
      "l, t = vyre.local_id(0), vyre.shared(f32, 4)\nt[l] = 0.0\nvyre.barrier()\nif z[0, l] > 0.5:\n    t[l] = 1.0\nvyre.barrier()\ny[l] = t[3 - l]"),
     ("i = vyre.global_id(0)\nif y[i] < 0.0:\n    y[i] = y[i + 4]", "[2]", "may store to elements of y that workgroup 0 reads", "i = vyre.global_id(0)\nif y[i] < 0.0:\n    y[i] = z[0, i + 4]"),
-    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = y[len(y) - 1 - i]", "[16]", "help: declare out: Write[f32] in the head, write out[i] = y[len(y) - 1 - i], and pass y.copy() for it", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0"),
+    ("i = vyre.global_id(0)\nif i < len(y):\n    y[i] = y[len(y) - 1 - i]", "[16]", "help: declare out: Write[f32] in the head, write out[i] = y[len(y) - 1 - i], and pass out = y.copy() for it, which has the result then", "i = vyre.global_id(0)\nif i < len(y):\n    y[i] = 1.0"),
     ("l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[l] = y[l]\nvyre.barrier()\ns = u32(2)\nwhile s > 0:\n    if l < s:\n        t[l] += t[l + s]\n    s = s // 2\nif l == 0:\n    y[0] = t[0]",
      "[1]", "help: put vyre.barrier() before line",
      "l = vyre.local_id(0)\nt = vyre.shared(f32, 4)\nt[l] = y[l]\nvyre.barrier()\ns = u32(2)\nwhile s > 0:\n    vyre.barrier()\n    if l < s:\n        t[l] += t[l + s]\n    s = s // 2\nif l == 0:\n    y[0] = t[0]"),

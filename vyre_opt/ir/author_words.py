@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..records import dataclass
 from . import python_lines
@@ -29,7 +30,8 @@ class Spelling:
     a text with another step.  `widened`: what computes a text in a wider type, of the text, that type, its own, and the name of a number in it.  `lanes`: so many invocations of a workgroup, in a program's head.
     `apart`: what keeps accesses of a buffer apart that no barrier can order, of its name, its type, the number of its dimensions, the text of a store, or "" for a load,
     and whether that is done in rounds.  `tail`: what goes over the elements behind the last whole vector, of the source, the place of an access in it, the array, and
-    the width.  `refilled`: a block of a text with another number beyond the edge, "" where it does not say it.  `own_memory`: an array of each invocation's own instead of one of a workgroup, of the name, the type and the extents.  `swapped`: a launch of a text with two arguments exchanged, "" where it does not say them.  `exchanged`: the element or the block of an array with its last two indices exchanged, of the text of an access and the array, "" where it does not say it.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
+    the width.  `begun`: the place of the 0 that a value begins with, and how it begins with another number, of the places of what combines it and of the
+    constant, names that it may have, and the number.  `refilled`: a block of a text with another number beyond the edge, "" where it does not say it.  `own_memory`: an array of each invocation's own instead of one of a workgroup, of the name, the type and the extents.  `swapped`: a launch of a text with two arguments exchanged, "" where it does not say them.  `exchanged`: the element or the block of an array with its last two indices exchanged, of the text of an access and the array, "" where it does not say it.  `pairs`: the number of an invocation that has two elements, of the name of its own.  `part`: what is passed where the first elements of a buffer are all
     that is meant, of its name and their number.  `longer`: workgroup memory of a name and a type with so many elements.  `bound`: what is wrong with the bound of an index, of the source, the place of the
     access in it, the buffer, its extents and the dimension."""
 
@@ -65,6 +67,7 @@ class Spelling:
     tail: Callable[[str, int, int, str, int], str]
     exchanged: Callable[[str, str], str]
     swapped: Callable[[str, Sequence[str]], str]
+    begun: Callable[[Any, Any, Sequence[str], str], tuple[Any, str]]
     refilled: Callable[[str, str], str]
     own_memory: Callable[[str, str, Sequence[int]], str]
     part: Callable[[str, int], str]
@@ -130,6 +133,7 @@ VYRE = Spelling(
     own_memory=lambda name, dtype, extents: (
         "store to an element of each one's own: memory of a workgroup is one for all of its invocations"
     ),
+    begun=lambda at, zero, names, number: (zero, f"write {number} for the 0"),
     refilled=lambda source, number: re.sub(r", [\d.]+$", f", {number}", source),
     part=lambda name, count: f"make @{name} {count} long",
     longer=lambda name, dtype, count: (
@@ -207,6 +211,7 @@ PYTHON = Spelling(
     exchanged=python_lines.exchanged,
     swapped=python_lines.swapped,
     own_memory=python_lines.own_memory,
+    begun=python_lines.begun,
     refilled=lambda source, number: re.sub(r"\.filled\([^()]*\)", f".filled({number})", source, count=1),
     part=lambda name, count: f"pass {name}[:{count}]",
     longer=lambda name, dtype, count: (

@@ -6,9 +6,11 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 __all__ = [
     "bound",
+    "begun",
     "exchanged",
     "guard",
     "index_parts",
@@ -53,7 +55,7 @@ def stored_apart(source: str, name: str, dtype: str, dimensions: int, is_round: 
             f"{declared} without the loop, and launch the kernel for each round, on ({name}, {out}) and then on ({out}, {name}), "
             f"where {out} begins as {name}.copy()"
         )
-    return f"{declared}, and pass {name}.copy() for it"
+    return f"{declared}, and pass {out} = {name}.copy() for it, which has the result then"
 
 
 def _target(source: str) -> ast.Subscript | None:
@@ -79,6 +81,11 @@ def guard(source: str, buffer: str, below: str, length: str, dimension: int) -> 
                 return ""
             part = parts[dimension]
             index = ast.get_source_segment(source, part)
+            if any(
+                "atomic_" in ast.unparse(call.func) for call in ast.walk(part) if isinstance(call, ast.Call)
+            ):
+                kept = f"{buffer}[k]" if len(parts) == 1 else "k for it"
+                return f": write k = {index}, then if {below}k < {length}: and {kept}, since an atomic counts each time"
             return f": write if {below}{index} < {length}: before it"
     return ""
 
@@ -253,6 +260,48 @@ def widened(source: str, wide: str, narrow: str) -> str:
     text = ast.unparse(wider(tree))
     is_left = isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.LShift)
     return f"write {text}" if is_left or not narrow else f"write {narrow}({text})"
+
+
+_ZERO = re.compile(r"(?<![\w.])0(\.0*)?(?![\w.])")
+_WINDOW = 20_000
+"""Characters before an op in which the line is looked for that a name begins at."""
+
+
+def begun(at: Any, zero: Any, names: Sequence[str], number: str) -> tuple[Any, str]:
+    """The place of the 0 that a value begins with, and `write best = -math.inf` for `best = 0.0`.  `at`, `zero`: where it is combined, and of the
+    constant, which may be that of a call it is an argument of; `names`: that the value may have."""
+    text = at.source.text
+    for name in names:
+        assigned = rf"^[ \t]*{re.escape(name)}[ \t]*(?::[^=\n]*)?=[ \t]*([^\s#=][^\n#=]*)"
+        lines = [*re.compile(assigned, re.MULTILINE).finditer(text, max(0, at.start - _WINDOW), at.start)]
+        for line in reversed(lines):
+            source = line[1].rstrip()
+            place = type(at)(at.source, line.start(1), line.start(1) + len(source))
+            if source.startswith("vyre.local("):
+                return place, _of_own(name, source, number)
+            if _replaced(source, number) != source:
+                return place, f"write {name} = {_replaced(source, number)}"
+    source = "" if zero is None else text[zero.start : zero.end]
+    written = _replaced(source, number)
+    return zero, f"begin with {number}" if written == source or "\n" in source else f"write {written}"
+
+
+def _of_own(name: str, source: str, number: str) -> str:
+    """How the elements of an array of one's own begin with a number."""
+    extent = re.fullmatch(r"vyre\.local\(\w+,\s*(\d+)\)", source)
+    if extent is None:
+        return f"set the elements of {name} to {number} below its line"
+    return f"below its line write for k in range({extent[1]}): {name}[k] = {number}"
+
+
+def _replaced(source: str, number: str) -> str:
+    """Text with a number for its last 0 that is a value and no index, as in `0.0` and `vyre.where(keep != 0, x[:, 0], 0.0)`."""
+    for zero in reversed([*_ZERO.finditer(source)]):
+        before = source[: zero.start()].rstrip()
+        is_index = before.count("[") > before.count("]") or before.endswith(("_id(", "_size("))
+        if not is_index and (not before or before.endswith(("(", ",", " else"))):
+            return source[: zero.start()] + number + source[zero.end() :]
+    return source
 
 
 _MOST_OF_OWN = 64

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -119,9 +119,21 @@ def translate_program(
     warnings = [*verify(module), *ignored_breakpoints(program)]
     for each in warnings:
         _tell_of_return(each, source)
+    warnings = [each for each in warnings if each.severity == "error" or not _is_told(each, emitter.warnings)]
     warnings += emitter.warnings
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
+
+
+def _is_told(warning: Diagnostic, others: Sequence[Diagnostic]) -> bool:
+    """Whether a warning of ops is about an expression that another one is about."""
+    places = [place for place in (warning.loc, *(loc for _, loc in warning.notes)) if place is not None]
+    told = [each.loc for each in others if each.loc is not None]
+    return any(
+        place in other or (place.start, place.end) == (other.start, other.end)
+        for place in places
+        for other in told
+    )
 
 
 def _tell_of_return(error: Diagnostic, source: FunctionSource) -> None:

@@ -8,16 +8,20 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, Location, spelling_at, written_name
 from ..grids import Extent, fold, length_key, params_of
-from ..pipeline import Launch, Pipeline
+from ..pipeline import Fill, Launch, Pipeline
 from ..program import AccessMode, Module, Program
 from .exchanged_indices import exchanged_indices
 from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
+from .reduction_identities import zeroed_extremes
 from .short_workgroups import short_workgroups
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
 from .vector_tails import vector_tails
 from .wrapped_numbers import wrapped_numbers
+
+_MOST_LOOKED_AT = 4096
+"""Elements of an array whose contents are looked at before a launch."""
 
 __all__ = ["launch_warnings", "pipeline_warnings"]
 
@@ -44,6 +48,8 @@ def launch_warnings(
     yield from exchanged_indices(program, shapes, at.loc)
     yield from padded_reductions(program, shapes, at.loc)
     yield from short_workgroups(program, shapes, at.loc)
+    zeroed = {name: f"fill {name} with {{}}" for name, array in arrays.items() if _is_zeros(array)}
+    yield from zeroed_extremes(program, zeroed, arrays, at.loc)
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
     yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
@@ -68,7 +74,15 @@ def pipeline_warnings(
             lengths |= {length_key(name, number): extent for number, extent in enumerate(shapes[name])}
     read = {name for name, buffer in pipeline.buffers.items() if buffer.access is AccessMode.READ}
     seen: set[tuple[str, tuple[Extent, ...]]] = set()
+    zeroed = dict[str, str]()
     for stage in pipeline.walk():
+        if isinstance(stage, Fill):
+            zeroed.pop(stage.buffer, None)
+            if all(text in ("0", "0.0") for _, text in stage.value):
+                written = spelling_at(stage.loc).fill(
+                    written_name(stage.buffer, pipeline.buffers[stage.buffer].loc)
+                )
+                zeroed[stage.buffer] = f"write {written.removesuffix('0)')}{{}})"
         program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
         if program is None or not isinstance(stage, Launch):
             continue
@@ -91,6 +105,9 @@ def pipeline_warnings(
         yield from exchanged_indices(program, own, stage.loc)
         yield from padded_reductions(program, own, stage.loc)
         yield from short_workgroups(program, own, stage.loc)
+        began = {formal: zeroed.pop(n) for formal, n in passed.items() if n in zeroed}
+        given = {formal: arrays[n] for formal, n in passed.items() if n in arrays}
+        yield from zeroed_extremes(program, began, given, stage.loc)
         if not any(any(params_of(extent)) for extent in stage.grid):
             is_python = spelling_at(stage.loc).name == "PYTHON"
             names = {
@@ -100,6 +117,11 @@ def pipeline_warnings(
             at = LaunchedAt(stage.loc, names)
             unreached = [*unreached_elements(program, grid, own, at, numbers)]
             yield from unreached or vector_tails(program, grid, own, numbers, stage.loc)
+
+
+def _is_zeros(array: Any) -> bool:
+    """Whether a short array in main memory has zeros alone."""
+    return hasattr(array, "__array_interface__") and 0 < array.size <= _MOST_LOOKED_AT and not array.any()
 
 
 def _shape(array: Any) -> tuple[int, ...]:

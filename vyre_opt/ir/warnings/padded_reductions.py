@@ -15,6 +15,7 @@ from ..diagnostics import Diagnostic, Location, spelling_at
 from ..loops import bounds
 from ..program import Block, Op, Program, Value
 from ..rewrite import constant_value
+from .reduction_identities import neutral
 
 __all__ = ["padded_reductions"]
 
@@ -129,14 +130,7 @@ def _counted(op: Op, load: Op, combine: str, extent: int, length: int, loc: Loca
     spelling, element = spelling_at(load.loc), load.results[0].type.element
     what = {"max": "this maximum", "min": "this minimum"}.get(combine, "this sum of exponentials")
     message = f"{_beyond(load, extent, length)}, and the zeros behind them count in {what}"
-    bits = (element.bits or 32) - element.is_signed
-    fill = (
-        ("math.inf" if combine == "min" else "-math.inf")
-        if spelling.name == "PYTHON"
-        else ("inf" if combine == "min" else "-inf")
-    )
-    if element.is_int:
-        fill = str((1 << bits) - 1 if combine == "min" else -(1 << bits))
+    fill = neutral(combine if combine == "min" else "max", element, load.loc)
     text = "" if load.loc is None else load.loc.source.text[load.loc.start : load.loc.end]
     written = spelling.refilled(text, fill) or f"slice_load<filled> with {fill}"
     warning = Diagnostic("warning", message, op.loc, help=f"write {written}")

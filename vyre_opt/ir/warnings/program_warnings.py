@@ -28,9 +28,11 @@ from ..program import AccessMode, Block, Buffer, Func, Op, Program, Value
 from ..rewrite import constant, constant_value
 from ..shapes import show_shape
 from ..types import with_article
+from .narrow_numbers import narrow_numbers
 from .overwritten_rounds import overwritten_rounds
 from .part_of_a_tile import parts_of_tiles
 from .racing_stores import overlapping_blocks, plain_counts, racing_stores
+from .reduction_identities import reduction_identities
 from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .unordered_accesses import unordered_accesses
@@ -73,6 +75,8 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             unstored_elements,
             spin_locks,
             subgroup_values,
+            reduction_identities,
+            narrow_numbers,
             _too_much_memory,
         ):
             diagnostics += rule(item)
