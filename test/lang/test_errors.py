@@ -172,6 +172,11 @@ WRONG: list[tuple[str, str, str]] = [
     ("t, s = a", "2 names for one value", "t, s"),
     ("t = x.vec(0)[i]", "a vector has 2 to 64 lanes, not 0", "x.vec(0)"),
     ("t = x.vec(4)[i][4]", "vec<4 x f32> has lanes 0 to 3, not 4", "x.vec(4)[i][4]"),
+    (
+        "y[i] = vyre.rand(vyre.u64(1), i)",
+        "vyre.u64(1) is u64 and zero is u32; types do not mix",
+        "vyre.rand(vyre.u64(1), i)",
+    ),
     ("t = x.vec(4)[i] + n", "x.vec(4)[i] is vec<4 x f32> and n is u32; types do not mix", "x.vec(4)[i] + n"),
     ("a.real = 1", "a kernel assigns names and elements of arrays", "a.real"),
     ("y[i] = x.mean()", "an array of a kernel has no mean", "x.mean"),

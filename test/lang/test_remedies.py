@@ -17,6 +17,7 @@ from support.modules import written_module
 
 import vyre_opt
 from vyre_opt import BadInputs, Diagnostic, DiagnosticError, ProgramWarning
+from vyre_opt.ir.python_lines import guard
 
 HEAD = """import math
 import numpy as np
@@ -1038,3 +1039,11 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
         module.kernel(2, x, y)
     with pytest.raises(BadInputs, match=r"convert it, x\.astype\('float32'\)"):
         vyre_opt.kernels.softmax(np.arange(4))
+
+
+def test_an_atomic_that_is_an_index_is_kept_before_it_is_compared() -> None:
+    help = guard("y[vyre.atomic_add(n, 0, 1)]", "y", "", "len(y)", 0)
+    assert help == (
+        ": write k = vyre.atomic_add(n, 0, 1), then if k < len(y): and y[k], since an atomic counts each time"
+    )
+    assert guard("y[i + 1]", "y", "", "len(y)", 0) == ": write if i + 1 < len(y): before it"

@@ -233,7 +233,7 @@ def test_a_text_of_another_language_is_one_error(language: str) -> None:
     """Which language it is, and what a kernel is here."""
     error = only_error(TEXTS[language])
     assert error.message == f"this is {language}, not a .vyre text"
-    assert "vyre 1" in (error.help or "")
+    assert "vyre 2" in (error.help or "")
 
 
 @pytest.mark.parametrize("language", ["CUDA C++", "MLIR", "WGSL", "Triton", "OpenCL C", "LLVM IR"])

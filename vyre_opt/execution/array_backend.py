@@ -359,8 +359,11 @@ def check_out(out: Any, result: Any) -> None:
     if any(extent > 1 for extent in expanded) and 0 not in out.shape:
         raise BadInputs("out has elements that share memory; pass an array that is not expanded")
     if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
+        library = "torch" if is_torch(out) else "np"
+        dtype = str(result.dtype) if is_torch(out) else f"{library}.{result.dtype}"
         raise BadInputs(
-            f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}"
+            f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}: "
+            f"pass {library}.empty({tuple(result.shape)}, dtype={dtype})"
         )
 
 

@@ -12,9 +12,11 @@ __all__ = ["unlike_extents"]
 def unlike_extents(op: Op, extents: str = "") -> str:
     """Name what an op takes, the texts of its operands where they are loads, and what to pass or write.  `extents`: those of a run, in words."""
     texts = [text for operand in op.operands if operand.type.is_slice and (text := _text(operand))]
-    both = f" {' and '.join(texts[:2])} differ{extents}:" if len(texts) > 1 else f"{extents}:"
+    both = (
+        f", {' and '.join(texts[:2])} differ{extents}:" if len(texts) > 1 else f"{extents and ','}{extents}:"
+    )
     message = (
-        f"{op.name} takes slices of the same extents,{both} pass arrays whose rows are as long as each other"
+        f"{op.name} takes slices of the same extents{both} pass arrays whose rows are as long as each other"
     )
     whole = next((text for text in texts if re.fullmatch(r"\w+\[:\]", text)), None)
     row = next((m[1] for text in texts if (m := re.fullmatch(r"\w+\[(\w+), :\]", text))), None)

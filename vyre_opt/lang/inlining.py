@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,9 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
     inner.body(source.tree.body)
     t.emitter.loc, t.emitter.scope = loc, scope
     for diagnostic in t.diagnostics[before:]:
+        if function.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            _tell_at_call(diagnostic, t, node, source)
+            continue
         diagnostic.note(f"{source.name} is called here", t.source.location(node))
     result, returned = inner.env.get(RESULT), inner.env[RETURN]
     if not inner.returns:
@@ -82,6 +86,19 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         inner.report(error)
         inner.diagnostics[-1].note(f"{source.name} is called here", t.source.location(node))
         return Unbound("")
+
+
+def _tell_at_call(error: Diagnostic, t: Statements, node: ast.Call, source: FunctionSource) -> None:
+    """Tell an error in a function of this package at its call, whose arguments are what an author can change."""
+    texts = dict(
+        zip([argument.arg for argument in source.arguments], map(t.source.text, node.args), strict=False)
+    )
+    names = re.compile(rf"\b({'|'.join(map(re.escape, texts))})\b") if texts else None
+    for word in ("message", "help"):
+        said = getattr(error, word)
+        if said and names is not None:
+            setattr(error, word, names.sub(lambda name: texts[name[1]], said))
+    error.loc = t.source.location(node)
 
 
 def _warn_of_no_effect(t: Statements, node: ast.Call, source: FunctionSource) -> None:

@@ -231,6 +231,19 @@ class _Translator:
 
     # --- statements
 
+    def _rounds(self, node: ast.While) -> str:
+        """What to write for a loop as long as a condition holds; one of the pipeline's own buffers becomes an argument."""
+        rounds = "write for _ in range(3), a number of rounds that is known"
+        read = [each.value for each in ast.walk(node.test) if isinstance(each, ast.Subscript)]
+        if not read:
+            return rounds
+        names = [argument.arg for argument in self.source.arguments]
+        own = [each.id for each in read if isinstance(each, ast.Name) and each.id not in names]
+        call = f"{self.source.tree.name}({', '.join([*names, *own])})"
+        rounds += "; as long as a result says so, have a round in the pipeline"
+        rounds += "".join(f", make {name} an argument of it" for name in own)
+        return f"{rounds}, and call it in Python, while {self.source.text(node.test)}: {call}"
+
     def block(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
             try:
@@ -267,11 +280,7 @@ class _Translator:
             instead = "leave it out: results are in the arrays of the caller that are Write or ReadWrite"
             raise Unsupported(node, "a pipeline returns nothing", instead)
         elif isinstance(node, ast.While):
-            call = f"{self.source.tree.name}({', '.join(a.arg for a in self.source.arguments)})"
-            rounds = "write for _ in range(3), a number of rounds that is known"
-            if any(isinstance(each, ast.Subscript) for each in ast.walk(node.test)):
-                rounds += f"; as long as a result says so, have a round in the pipeline, and call it in Python, while {self.source.text(node.test)}: {call}"
-            raise Unsupported(node, _ONLY_HERE, rounds)
+            raise Unsupported(node, _ONLY_HERE, self._rounds(node))
         else:
             message, help = STATEMENTS.get(type(node), (_ONLY_HERE, None))
             raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)

@@ -193,7 +193,7 @@ class RecoveringActions(ModuleActions):
         other = text_language(self.source.text)
         if other is not None:
             language, start, end = other
-            help = "a kernel is a program here: vyre 1, then program @name workgroup(256) { ... }"
+            help = "a kernel is a program here: vyre 2, then program @name workgroup(256) { ... }"
             if language == "Python":
                 help += "; a file of Python is run by python, and kernel.text() is the text of a kernel in it"
             self.error(f"this is {language}, not a .vyre text", start, end, help)
