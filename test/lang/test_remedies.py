@@ -859,6 +859,34 @@ def test_indices_that_are_exchanged_are_told_at_a_launch(tmp_path: Path) -> None
         assert [words in each for each in said] == [True] * bool(words), lines
 
 
+COLUMNS = [
+    # what is stored in a row, the shapes of x and b, and words of the warning
+    (
+        "x[r, :] * b[r]",
+        (4, 6),
+        6,
+        "b has 6 elements, as many as a row of y, and its index here goes along the 4 rows",
+    ),
+    ("x[r, :] * b[:]", (4, 6), 6, ""),
+    ("x[r, :] * b[r]", (4, 6), 4, ""),
+    ("x[r, :] * b[r]", (6, 6), 6, ""),
+    ("x[r, :] * b[r]", (4, 6), 8, ""),
+    ("x[r, :] * b[:] + b[r]", (4, 6), 6, ""),
+]
+
+
+def test_elements_by_rows_of_an_array_of_columns_are_told_at_a_launch(tmp_path: Path) -> None:
+    head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], b: Read[f32], y: Write[f32[:, :]]):\n    r = vyre.workgroup_id(0)\n"
+    for number, (value, shape, length, words) in enumerate(COLUMNS):
+        kernel = module_of(tmp_path, head, f"y[r, :] = {value}", f"by_rows_{number}").kernel
+        x, b = np.ones(shape, np.float32), np.ones(length, np.float32)
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            kernel._warn(len(x), (x, b, np.zeros_like(x)), {})
+        assert [words in str(each.message) for each in given] == [True] * bool(words), value
+        assert all("write b[:]" in str(each.message) for each in given)
+
+
 def test_columns_of_both_factors_of_a_product_are_told(tmp_path: Path) -> None:
     head = "@vyre.program\ndef kernel(x: Read[f32[:, :]], w: Read[f32[:, :]], y: Write[f32[:, :]]):\n    i, j = vyre.workgroup_id(0) * 8, vyre.workgroup_id(1) * 8\n"
     loop = "total = vyre.zeros((8, 8), f32)\nfor k in range(0, x.shape[1], 8):\n    total += {}\ny[i : i + 8, j : j + 8] = total"

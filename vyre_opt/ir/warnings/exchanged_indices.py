@@ -1,12 +1,13 @@
 """Indices of a buffer that are exchanged, by the extents that they go along in other buffers of a launch.
 
 %v = load @x[%r, %c]          %r goes along 40 elements, and %c along 24
+load @b[%r]                   where @b has 24 elements, as a row of @x: it is to be @b[%c]
 store %v, @y[%c, %r]          where @y has 40 rows of 24, too: it is to have 24 rows of 40
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..diagnostics import Diagnostic, Location, spelling_at
 from ..program import Op, Program
@@ -51,6 +52,45 @@ def exchanged_indices(
         if rows != columns and others == [{columns}, {rows}] and not is_limited:
             yield _exchanged(program, op, rows, columns, loc)
             return
+    yield from _rows_for_columns(program, shapes, accesses, limited, loc)
+
+
+def _rows_for_columns(
+    program: Program,
+    shapes: Mapping[str, Sequence[int]],
+    accesses: Sequence[Op],
+    limited: Collection[object],
+    loc: Location | None,
+) -> Iterator[Diagnostic]:
+    """The warning of an element that a row takes of an array which has as many elements as a row, and more than there are rows."""
+    rows = {identity(op.indices[-2]): op for op in accesses if constant_value(op.indices[-2]) is None}
+    flat = [
+        op
+        for op in program.walk()
+        if op.name in ("load", "slice_load")
+        and len(op.indices) == 1
+        and len(shapes.get(op.attrs["buffer"], ())) == 1
+    ]
+    for op in flat if rows else ():
+        (length,), index = shapes[op.attrs["buffer"]], identity(op.index)
+        beside = rows.get(index)
+        if op.name != "load" or op.result.type.is_vec or beside is None or index in limited:
+            continue
+        height, width = shapes[beside.attrs["buffer"]][-2:]
+        others = [each for each in flat if each.attrs["buffer"] == op.attrs["buffer"]]
+        if not 1 < height < width == length or any(identity(each.index) != index for each in others):
+            continue
+        spelling, name = spelling_at(op.loc), op.attrs["buffer"]
+        column = indices_shown(beside)[-1]
+        if beside.name.startswith("slice_"):
+            column = ":"
+        message = (
+            f"{spelling.buffer(name)} has {length} elements, as many as a row of {spelling.buffer(beside.attrs['buffer'])}, and its index "
+            f"here goes along the {height} rows"
+        )
+        warning = Diagnostic("warning", message, op.loc, help=f"write {spelling.element(name, [column])}")
+        yield warning.note("it is launched here", loc)
+        return
 
 
 def _exchanged(program: Program, op: Op, rows: int, columns: int, loc: Location | None) -> Diagnostic:
