@@ -1027,6 +1027,7 @@ def test_arguments_of_calls_are_told_what_to_pass(tmp_path: Path) -> None:
             "pass an array, y32 = np.array(y, np.float32), and read the result there",
             (2, x, np.array([0.0] * 8, np.float32)),
         ),
+        ((2, np.ma.array(x, mask=[0, 1, 0, 0]), y), "pass x.filled(0) for a sum", (2, np.ma.array(x), y)),
         ((2, x.astype(np.complex64), y), "pass x.real.copy() and x.imag.copy() as two arrays", (2, x, y)),
         ((2, None, y), "pass one, such as np.zeros(n, np.float32)", (2, x, y)),
         (
@@ -1075,3 +1076,25 @@ def test_an_atomic_that_is_an_index_is_kept_before_it_is_compared() -> None:
         ": write k = vyre.atomic_add(n, 0, 1), then if k < len(y): and y[k], since an atomic counts each time"
     )
     assert guard("y[i + 1]", "y", "", "len(y)", 0) == ": write if i + 1 < len(y): before it"
+
+
+COPIES = [
+    # the array that is passed for y, and words of the warning
+    ("y.astype(np.float32)", "behind the call write y[...] = t"),
+    ("z[z > 0.5]", "behind the call write z[z > 0.5] = t"),
+    ("z[[1, 2]]", "stores to z[[1, 2]], which is a copy and no part of z"),
+    ("w.T.reshape(-1)", "which is a copy and no part of w"),
+    ("z[1:]", ""), ("z.reshape(-1)", ""), ("z.copy()", ""), ("np.zeros_like(z)", ""), ("z", ""), ("several['z']", ""),
+]  # fmt: skip
+
+
+def test_copies_that_a_call_stores_to_are_told(tmp_path: Path) -> None:
+    lines = "x, y, z, w = np.ones(4, np.float32), np.zeros(4), np.zeros(4, np.float32), np.zeros((2, 2), np.float32)\nseveral = {'z': z}\n"
+    for number, (text, words) in enumerate(COPIES):
+        for run, call in enumerate((f"double[1](x, {text})", f"double[1](x, y={text})")):
+            kernel = module_of(tmp_path, "def kernel():\n", lines + call, f"copies_{number}_{run}").kernel
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                kernel()
+            lost = [str(each.message) for each in given if "lost" in str(each.message)]
+            assert [words in each for each in lost] == [True] * bool(words), text

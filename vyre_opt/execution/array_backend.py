@@ -379,6 +379,11 @@ def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
             f"{name} is {type(source).__name__}, not an array; pass np.frombuffer({bytes_of}, np.uint8)"
         )
     own = name.rpartition(" ")[2]
+    if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
+        raise BadInputs(
+            f"{name} is an array with masked elements, and a kernel computes with all; pass {own}.filled(0) for a sum, {own}.filled(-np.inf) for "
+            f"a maximum or a softmax, or {own}.data and {own}.mask as two arrays"
+        )
     if array.dtype.kind == "c":
         part = f"np.float{4 * array.dtype.itemsize}"
         raise BadInputs(

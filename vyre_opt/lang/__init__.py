@@ -17,6 +17,7 @@ generics, defaults    types that arrays of a call decide; numbers that a call le
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays; translated_function: what both share
 tunable, variants      @tunable: choices of a schedule, and what is made of them; tunable_call: how one is measured
+lost_results          copies that a call stores to, and nobody sees
 arguments             the order of arguments, and numbers as words
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for

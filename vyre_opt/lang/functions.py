@@ -263,6 +263,7 @@ class Kernel(TranslatedFunction):
         import_module("vyre_opt.ir.warnings.launch_warnings")
         from ..ir.warnings.launch_warnings import launch_warnings
         from ..ir.warnings.unreached_elements import LaunchedAt
+        from .lost_results import lost_results
 
         by_name = dict(zip([buffer.name for buffer in self._item.bound_buffers], arrays, strict=True))
         told = [warning.loc for warning in self._warnings]
@@ -270,7 +271,12 @@ class Kernel(TranslatedFunction):
         kind = max(extents) > 1
         found = launch_warnings(self._item, extents, by_name, params, at, told, kind in self._run_launches)
         self._run_launches.add(kind)
-        give_warnings([*found])
+        written = {
+            buffer.name: by_name[buffer.name]
+            for buffer in self._item.bound_buffers
+            if buffer.access != "read"
+        }
+        give_warnings([*found, *lost_results(self.function.__name__, self.parameters, written)])
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:

@@ -102,12 +102,16 @@ class PipelineFunction(TranslatedFunction):
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
         import_module("vyre_opt.ir.warnings.launch_warnings")
         from ..ir.warnings.launch_warnings import pipeline_warnings
+        from .lost_results import lost_results
 
         names = [name for name in self._item.buffers if name in self.parameters]
         by_name, told = dict(zip(names, arrays, strict=True)), [warning.loc for warning in self._warnings]
         found = [*pipeline_warnings(self.module, self._item, by_name, params, told, self._has_run)]
         self._has_run = True
-        give_warnings(found)
+        written = {
+            name: array for name, array in by_name.items() if self._item.buffers[name].access != "read"
+        }
+        give_warnings([*found, *lost_results(self.function.__name__, self.parameters, written)])
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:
