@@ -92,6 +92,15 @@ NOT_COMPARED = [
 ]  # fmt: skip
 
 
+def test_a_ticket_that_is_compared_with_the_number_of_workgroups() -> None:
+    ops = "%n = num_workgroups x %t = atomic_add @y[0], 1 {} %q = eq %t, {} : u32"
+    (warning,) = verify(parse(PROGRAM.format(ops.format("", "%n"))))
+    assert warning.message.endswith("gets one less: this is never true")
+    assert warning.help == "compare with num_workgroups x less 1"
+    _has_none(PROGRAM.format(ops.format("%last = sub %n, 1 : u32", "%last")))
+    _has_none(PROGRAM.format(ops.format("", "64")))
+
+
 def test_the_most_of_a_difference_and_zero() -> None:
     for op in ("max %j, 0", "max 0, %j"):
         (warning,) = verify(parse(PROGRAM.format(f"%j = sub %i, 1 : u32 %k = {op} : u32")))

@@ -287,7 +287,7 @@ def begun(at: Any, zero: Any, names: Sequence[str], number: str) -> tuple[Any, s
 
 
 def _of_own(name: str, source: str, number: str) -> str:
-    """How the elements of an array of one's own begin with a number."""
+    """Remedy for an array of one's own whose elements are to begin with a number."""
     extent = re.fullmatch(r"vyre\.local\(\w+,\s*(\d+)\)", source)
     if extent is None:
         return f"set the elements of {name} to {number} below its line"

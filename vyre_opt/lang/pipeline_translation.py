@@ -232,7 +232,7 @@ class _Translator:
     # --- statements
 
     def _rounds(self, node: ast.While) -> str:
-        """What to write for a loop as long as a condition holds; one of the pipeline's own buffers becomes an argument."""
+        """Remedy for a loop as long as a condition holds; one of the pipeline's own buffers becomes an argument."""
         rounds = "write for _ in range(3), a number of rounds that is known"
         read = [each.value for each in ast.walk(node.test) if isinstance(each, ast.Subscript)]
         if not read:

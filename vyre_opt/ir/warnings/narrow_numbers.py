@@ -281,7 +281,7 @@ def _rounded(loop: Op) -> Iterator[Diagnostic]:
 
 
 def _carried(total: Op, carried: Value, term: Value, wide: str) -> str:
-    """How a loop adds up in a wider type."""
+    """Remedy for a loop that adds up in a narrow type."""
     if spelling_at(total.loc).name != "PYTHON":
         return f"carry a {wide}, and add cast %{term.name} : {term.type} -> {wide}"
     name, owner = re.sub(r"_\d+$", "", carried.name), term.owner

@@ -159,6 +159,8 @@ class _Bodies:
                 self.found += _late_limit(op)
             elif op.name == "add":
                 self.found += _id_counted_twice(op)
+            elif op.name == "eq":
+                self.found += _last_ticket(op)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -438,6 +440,25 @@ def _id_counted_twice(op: Op) -> Iterator[Diagnostic]:
         )
         message = f"{one} is {group} * {size} + {local_id} already, and here it is multiplied and added to once more"
         yield Diagnostic("warning", message, op.loc, help=f"write {one}")
+
+
+def _last_ticket(op: Op) -> Iterator[Diagnostic]:
+    """The warning of a count of workgroups that is compared with their number: an atomic gives what was there before it."""
+    for count, number in (op.operands, op.operands[::-1]):
+        ticket = count.owner
+        is_count = (
+            isinstance(ticket, Op)
+            and ticket.name == "atomic_add"
+            and constant_value(ticket.operands[-1]) == 1
+        )
+        if is_count and _id(number)[0] == "num_workgroups":
+            spelling = spelling_at(op.loc)
+            shown = spelling.id("num_workgroups", AXES.index(_id(number)[1]))
+            message = f"an atomic gives what was there before it, and the last of {shown} workgroups gets one less: this is never true"
+            help = f"compare with {shown} - 1"
+            if spelling.name != "PYTHON":
+                help = f"compare with {shown} less 1"
+            yield Diagnostic("warning", message, op.loc, help=help)
 
 
 def _id(value: Value) -> tuple[str, str]:

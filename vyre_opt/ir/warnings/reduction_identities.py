@@ -35,11 +35,11 @@ _SHORT = 40
 """Characters of a text that a message repeats, at most."""
 _REDUCTIONS = ("workgroup_reduce", "subgroup_reduce", "slice_reduce")
 _KINDS = {"lt": "min", "le": "min", "gt": "max", "ge": "max"}
-"""Of a comparison of a new value with the one that is kept, what taking the new one where it holds computes."""
+"""Kind of what taking a new value computes where a comparison of it with the one that is kept holds."""
 _OTHER = {"min": "max", "max": "min"}
 
 Taken = tuple[str, Value, Op]
-"""What combines a value with the one that is kept (max or min), that value, and the op that does it."""
+"""Combiner of a value with the one that is kept, max or min; that value; the op that combines them."""
 
 
 def reduction_identities(program: Program) -> Iterator[Diagnostic]:
@@ -172,7 +172,7 @@ def _taken(value: Value, kept: Value, depth: int = 12) -> list[Taken] | None:
 
 
 def _compared(condition: Value, new: Value, kept: Value) -> tuple[str, Value] | None:
-    """What a condition computes that chooses `new` where it holds, and else `kept`; and the value that it compares."""
+    """Kind of what a condition computes that chooses `new` where it holds, and else `kept`; and the value that it compares."""
     pending = [condition]
     for _ in range(_MOST_TERMS):
         op = pending.pop().owner if pending else None

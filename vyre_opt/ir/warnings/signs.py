@@ -31,7 +31,7 @@ class Signs:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._users: dict[Value | str, list[Value | str]] = {}
-        """By value, or the name of a buffer on the chip, what may be negative where it may be."""
+        """Values, or names of buffers on the chip, that may be negative where a value or a buffer may be."""
         self._missing: dict[Value, int] = {}
         """Operands of a maximum that are not known to be negative at times."""
         self._seeds: list[Value] = []
