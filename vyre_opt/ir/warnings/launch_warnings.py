@@ -77,12 +77,7 @@ def pipeline_warnings(
     zeroed = dict[str, str]()
     for stage in pipeline.walk():
         if isinstance(stage, Fill):
-            zeroed.pop(stage.buffer, None)
-            if all(text in ("0", "0.0") for _, text in stage.value):
-                written = spelling_at(stage.loc).fill(
-                    written_name(stage.buffer, pipeline.buffers[stage.buffer].loc)
-                )
-                zeroed[stage.buffer] = f"write {written.removesuffix('0)')}{{}})"
+            _fill(zeroed, stage, pipeline)
         program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
         if program is None or not isinstance(stage, Launch):
             continue
@@ -117,6 +112,14 @@ def pipeline_warnings(
             at = LaunchedAt(stage.loc, names)
             unreached = [*unreached_elements(program, grid, own, at, numbers)]
             yield from unreached or vector_tails(program, grid, own, numbers, stage.loc)
+
+
+def _fill(zeroed: dict[str, str], stage: Fill, pipeline: Pipeline) -> None:
+    """Note a buffer that a stage fills with zeros, and how it is filled with another number, {}."""
+    zeroed.pop(stage.buffer, None)
+    if all(text in ("0", "0.0") for _, text in stage.value):
+        written = spelling_at(stage.loc).fill(written_name(stage.buffer, pipeline.buffers[stage.buffer].loc))
+        zeroed[stage.buffer] = f"write {written.removesuffix('0)')}{{}})"
 
 
 def _is_zeros(array: Any) -> bool:
