@@ -261,6 +261,7 @@ class Kernel(TranslatedFunction):
 
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
         import_module("vyre_opt.ir.warnings.launch_warnings")
+        import_module("vyre_opt.lang.lost_results")
         from ..ir.warnings.launch_warnings import launch_warnings
         from ..ir.warnings.unreached_elements import LaunchedAt
         from .lost_results import lost_results

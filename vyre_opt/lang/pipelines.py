@@ -101,6 +101,7 @@ class PipelineFunction(TranslatedFunction):
 
     def _warn(self, grid: Any, arrays: Sequence[Any], params: Mapping[str, int]) -> None:
         import_module("vyre_opt.ir.warnings.launch_warnings")
+        import_module("vyre_opt.lang.lost_results")
         from ..ir.warnings.launch_warnings import pipeline_warnings
         from .lost_results import lost_results
 
