@@ -1,4 +1,4 @@
-# ruff: noqa: B007, E741, F841, RET504  (kernels have names to look at)
+# ruff: noqa: B007, E741, RET504  (kernels have names to look at)
 """`vyre.debug`: what it shows of a kernel is what Python or NumPy would compute, line by line, forward and back."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def walk(a: f32, x: Read[f32], y: ReadWrite[f32]):
                 s -= 1.0
         pair = (s, n)
         y[j] = s + y[i]
-        unused = pair[0] + 1
+        _unused = pair[0] + 1
 
 
 @vyre.program(workgroup=8)
@@ -143,7 +143,7 @@ def test_steps_back_are_the_steps_in_reverse(debugged: Debugged) -> None:
 def test_values_have_the_names_of_python(debugged: Debugged) -> None:
     lines = debugged(
         walk,
-        f"tbreak {line_of(walk, 'unused')}; c; p i; p j; p n; p s; p pair; p a; p x[i]; p y[3:5]; p s + x[i] * n; p np.sum(x); p sqrt(x[4]); c",
+        f"tbreak {line_of(walk, '_unused')}; c; p i; p j; p n; p s; p pair; p a; p x[i]; p y[3:5]; p s + x[i] * n; p np.sum(x); p sqrt(x[4]); c",
         3, *arguments(), local=4,
     )  # fmt: skip
     s = 3 * (4 + 4) * 2.0

@@ -150,7 +150,7 @@ def test_matrices_at_the_edges_of_arrays(tmp_path: Path, target: str) -> None:
 def test_an_index_below_zero_is_beyond_an_edge(tmp_path: Path) -> None:
     body = """m = vyre.matrix_load(a, (u32(0) - 2, u32(0) - 3), 16, 16, fill=7)
 if s == 0:
-    vyre.matrix_store(c, (0, 0), m)"""
+    vyre.matrix_store(c, (r, 0), m)"""
     a, c = np.arange(400, dtype=np.float32).reshape(20, 20), np.zeros((16, 16), np.float32)
     kernel(tmp_path, "a: Read[f32[:, :]], c: Write[f32[:, :]]", body)[1](a, c)
     expected = np.full((16, 16), 7, np.float32)
