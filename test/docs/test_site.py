@@ -25,7 +25,9 @@ def on_pages(module: str) -> set[str]:
         ):
             if directive == "currentmodule":
                 current = argument
-            elif directive.startswith("auto") and (current == module or argument.startswith(f"{module}.")):
+            elif directive.startswith("auto") and any(
+                f"{place}.".startswith(f"{module}.") for place in (current, argument)
+            ):
                 names.add(argument.rpartition(".")[2])
     return names
 
