@@ -91,7 +91,7 @@ def wrong_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def wrong_dependence(monkeypatch: pytest.MonkeyPatch) -> None:
     """One dimension is enough to tell invocations apart."""
     monkeypatch.setattr(
-        dependence.DependenceTest, "_determined", lambda self, p, q, counts, fixed: set(counts)
+        dependence.DependenceTest, "_determined_ids", lambda self, p, q, counts, fixed: set(counts)
     )
 
 
