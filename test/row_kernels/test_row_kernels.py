@@ -188,3 +188,9 @@ def test_each_call_looks_at_its_labels() -> None:
         kernels.cross_entropy(X, np.array([0, 2], np.int32))
         with pytest.raises(BadInputs, match="label 3 of row 1 is no column"):
             kernels.cross_entropy(X, np.array([0, 3], np.int32))
+
+
+def test_memory_that_nobody_has_written_gives_no_warning() -> None:
+    signalling = np.full((3, 11), 0x7FA00001, np.uint32).view(np.float32)
+    x, w = drawn((3, 11), np.float32, 2), np.ones(11, np.float32)
+    np.testing.assert_array_equal(kernels.rms_norm(x, w, out=signalling), kernels.rms_norm(x, w))

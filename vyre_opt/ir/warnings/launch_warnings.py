@@ -124,7 +124,9 @@ def _fill(zeroed: dict[str, str], stage: Fill, pipeline: Pipeline) -> None:
 
 def _is_zeros(array: Any) -> bool:
     """Whether a short array in main memory has zeros alone."""
-    return hasattr(array, "__array_interface__") and 0 < array.size <= _MOST_LOOKED_AT and not array.any()
+    # bytes, since memory that nobody has written may hold NaNs of which NumPy warns
+    is_looked_at = hasattr(array, "__array_interface__") and 0 < array.size <= _MOST_LOOKED_AT
+    return is_looked_at and not array.tobytes().strip(b"\0")
 
 
 def _shape(array: Any) -> tuple[int, ...]:
