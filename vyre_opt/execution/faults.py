@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.access_extents import moved_type
 from ..ir.author_words import VYRE
-from ..ir.diagnostics import Diagnostic, spelling_at, written_name
+from ..ir.diagnostics import Diagnostic, source_text, spelling_at, written_name
 from ..ir.joined_locations import declared_buffer, member_at, written_program
 from ..ir.program import Dim3, Op, Program, Value
 from ..ir.shapes import show_shape
@@ -143,7 +143,7 @@ def _out_of_bounds(
         elif dtype.bits == 64:
             length = f"u64({lengths})"
         help += spelling_at(op.loc).guard(
-            _text(op), written, values[dimension].name, below, length, dimension
+            source_text(op.loc), written, values[dimension].name, below, length, dimension
         )
     whole = [spelling_at(op.loc).extent(written, k if len(shape) > 1 else None) for k in range(len(shape))]
     better, spelling = "", spelling_at(op.loc)
@@ -169,10 +169,6 @@ def _out_of_bounds(
     return fault("bounds", program, op, message, help=help, by=invocation)
 
 
-def _text(op: Op) -> str:
-    return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
-
-
 def _is_wrapped(index: int) -> bool:
     """Whether an index is just below the end of its type: what an unsigned subtraction below 0 gives."""
     return any((1 << bits) - (1 << bits - 8) <= index < 1 << bits for bits in (32, 64))
@@ -182,7 +178,7 @@ def _reads_a_slice(op: Op) -> bool:
     """Whether a load is of a slice, or of an element of one, which has its place in the source: `x[i : i + 64]`."""
     if op.loc is None or op.definition.name not in ("load", "slice_load"):
         return False
-    text = op.loc.source.text[op.loc.start : op.loc.end]
+    text = op.loc.text
     return "slice_load" in text if spelling_at(op.loc) is VYRE else ":" in text
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .declarations import AccessMode
-from .diagnostics import Diagnostic, Location, spelling_at
+from .diagnostics import Diagnostic, Location, source_text, spelling_at
 
 __all__ = ["check_aliasing"]
 
@@ -31,7 +31,7 @@ def check_aliasing(
             does = "read" if AccessMode.READ in (access, other_access) else "write"
             message = f"{callee} would {does} @{name} while it writes it, as its {other} and its {formal}"
             help = f"pass a second buffer in the place of {formal}"
-            text = "" if loc is None else loc.source.text[loc.start : loc.end]
+            text = source_text(loc)
             if spelling_at(loc).name == "PYTHON" and text.count("(") and "\n" not in text:
                 launch, _, rest = text.rpartition("(")
                 there, back = (f"{launch}({_with(rest, name, n)}" for n in (1, 0))

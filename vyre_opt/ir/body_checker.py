@@ -417,7 +417,7 @@ def _passed(op: Op, function: Program | Func) -> str:
     """Remedy for an access in a function, whose place is in the program that calls it."""
     if not op.results or op.loc is None:
         return f"give the value by yield, and store it behind the call of @{function.name}"
-    value, text = op.results[0], op.loc.source.text[op.loc.start : op.loc.end]
+    value, text = op.results[0], op.loc.text
     return f"write {text} in the program before the call of @{function.name}, and pass it: {value} : {value.type} among its arguments"
 
 

@@ -20,7 +20,7 @@ def with_iter(loc: Location | None, yielded: Sequence[Value], names: Sequence[st
     """The remedy for a `for` or `while` at `loc`; `names`: those of its results, if it has any.  None where a value begins nowhere."""
     if loc is None:
         return None
-    head = loc.source.text[loc.start : loc.end].partition("{")[0].strip()
+    head = loc.text.partition("{")[0].strip()
     head = head.partition(" = ")[2] if names else head
     starts = [_start(value, loc) for value in yielded]
     if (

@@ -29,6 +29,7 @@ __all__ = [
     "render",
     "render_all",
     "shown",
+    "source_text",
     "spelling_at",
     "written_name",
 ]
@@ -106,6 +107,11 @@ class Location:
         self.end = end
 
     @property
+    def text(self) -> str:
+        """The text of the place."""
+        return self.source.text[self.start : self.end]
+
+    @property
     def line(self) -> int:
         return self.source.line_column(self.start)[0]
 
@@ -136,6 +142,11 @@ class Location:
     def __str__(self) -> str:
         line, column = self.source.line_column(self.start)
         return f"{self.source.name}:{line}:{column}"
+
+
+def source_text(loc: Location | None) -> str:
+    """The text of a place; "" for none."""
+    return "" if loc is None else loc.text
 
 
 def spelling_at(loc: Location | None) -> Spelling:

@@ -30,5 +30,5 @@ def _text(value: Value) -> str:
     op = value.owner
     if not isinstance(op, Op) or op.loc is None or op.name not in ("slice_load", "slice_gather"):
         return ""
-    text = " ".join(op.loc.source.text[op.loc.start : op.loc.end].split())
+    text = " ".join(op.loc.text.split())
     return text if len(text) <= 60 else ""

@@ -43,7 +43,16 @@ from collections.abc import Container, Mapping, Sequence
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .call_graph import check_calls
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, spelling_at, written_name
+from .diagnostics import (
+    Diagnostic,
+    DiagnosticError,
+    Location,
+    Replacement,
+    shown,
+    source_text,
+    spelling_at,
+    written_name,
+)
 from .fixes import (
     next_binding,
     with_access,
@@ -657,7 +666,7 @@ def _exchanged(stage: Launch, formal: Buffer, program: Program, pipeline: Pipeli
             names = [*stage.buffers]
             names[at], names[number] = names[number], names[at]
             pair = [written_name(each.name, each.loc) for each in (actuals[at], other)]
-            text = "" if stage.loc is None else stage.loc.source.text[stage.loc.start : stage.loc.end]
+            text = source_text(stage.loc)
             spelling = spelling_at(stage.loc)
             written = spelling.swapped(text, pair) or f"({', '.join('@' + name for name in names)})"
             shown = " and ".join(map(spelling.buffer, pair))

@@ -382,7 +382,7 @@ def _indices_in(t: Any, node: ast.expr) -> Iterator[list[str]]:
         elif isinstance(each, ast.Name) and isinstance(value := t.env.get(each.id), Value):
             loaded = value.owner
             if isinstance(loaded, Op) and loaded.name == "slice_load" and loaded.loc is not None:
-                text = loaded.loc.source.text[loaded.loc.start : loaded.loc.end]
+                text = loaded.loc.text
                 tree = ast.parse(text, mode="eval").body
                 if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
                     yield [ast.get_source_segment(text, part) or ":" for part in _parts(tree.slice)]

@@ -76,7 +76,7 @@ def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
             continue
         assert op.loc is not None
         if op.definition.format == "const" and op.result in chosen:
-            statement = op.loc.source.text[op.loc.start : op.loc.end]
+            statement = op.loc.text
             # the comments in it stay
             yield op.loc.start, op.loc.end, _STATEMENT.sub(lambda part: part[1] or _REMOVED, statement)
             continue
@@ -91,7 +91,7 @@ def _untyped(op: Op) -> list[Value]:
     if op.definition.is_terminator or op.name in ("for", "while"):
         return []
     assert op.loc is not None
-    text = op.loc.source.text[op.loc.start : op.loc.end]
+    text = op.loc.text
     is_typed = '"' in text.partition("(")[0] or any(token == ":" for _, _, token in _tokens(op.loc))
     indices = range(0 if is_typed else len(op.operands))
     return [op.operands[index] for index in indices if fixed_type(role_in(op, index)) is None]
@@ -109,7 +109,7 @@ def _literal(value: Value) -> str:
     owner = value.owner
     assert isinstance(owner, Op)
     assert owner.loc is not None
-    written = _CONSTANT.search(_SPACE.sub(" ", owner.loc.source.text[owner.loc.start : owner.loc.end]))
+    written = _CONSTANT.search(_SPACE.sub(" ", owner.loc.text))
     assert written is not None
     return written["literal"] or written["attribute"]
 

@@ -51,7 +51,7 @@ def _tell_of_memory(fault: ProgramError, launch: Launch, buffer: Buffer) -> None
     """Tell of memory of a pipeline's own that is shorter than what its launch goes over, in Python: where it is made, and how long it is to be."""
     if buffer.live_in or buffer.live_out or buffer.loc is None or launch.loc is None:
         return
-    made, launched = (loc.source.text[loc.start : loc.end] for loc in (buffer.loc, launch.loc))
+    made, launched = (loc.text for loc in (buffer.loc, launch.loc))
     loc = fault.diagnostic.loc
     by_workgroup = loc is not None and counts_workgroups(loc.source.text, loc.start, loc.end)
     longer = lengthened(made, launched, by_workgroup) if buffer.dimensions == 1 else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..program import Op, Program
 from ..rewrite import constant_value
 from .racing_stores import identity, indices_shown
@@ -97,7 +97,7 @@ def _exchanged(program: Program, op: Op, rows: int, columns: int, loc: Location 
     name, spelling = op.attrs["buffer"], spelling_at(op.loc)
     shown, text = (
         spelling.buffer(name),
-        "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end],
+        source_text(op.loc),
     )
     is_store = op.definition.format in ("store", "slice_store")
     message = (

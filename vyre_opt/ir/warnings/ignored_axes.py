@@ -100,7 +100,7 @@ def _help(
     if loop is not None and loop.loc is not None and 0 in same_groups and 0 in same_lanes:
         help = f"write {spelling.lanes(1)}, and {spelling.grid(program.name, '1')}: a round of the loop needs the one before it"
         if not loop.results:
-            help = spelling.loop_as_id(loop.loc.source.text[loop.loc.start : loop.loc.end]) or help
+            help = spelling.loop_as_id(loop.loc.text) or help
     return help
 
 

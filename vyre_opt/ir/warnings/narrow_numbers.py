@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..loops import trip_count
 from ..program import Op, Program, Value
 from ..rewrite import constant_value
@@ -230,7 +230,7 @@ def _wider(op: Op, root: Op) -> str:
 def _warning(op: Op, root: Op) -> Diagnostic:
     spelling, narrow = spelling_at(op.loc), root.results[0].type.element
     is_python = spelling.name == "PYTHON"
-    text, whole = _text(root.loc), _text(op.loc)
+    text, whole = source_text(root.loc), source_text(op.loc)
     shown = text if is_python and text else "this number"
     after = op.results[0].type.element
     behind = _BEHIND.get(op.name) or f"made {with_article(after)}"
@@ -252,10 +252,6 @@ def _warning(op: Op, root: Op) -> Diagnostic:
         help = f"{spelling.widened(text, wide, '', leaf.name)} for {text}"
     warning = Diagnostic("warning", message, root.loc or op.loc, help=help)
     return warning if _is_written_in(root, op) or not op.loc else warning.note(f"it is {behind} here", op.loc)
-
-
-def _text(loc: Location | None) -> str:
-    return "" if loc is None else loc.source.text[loc.start : loc.end]
 
 
 def _rounded(loop: Op) -> Iterator[Diagnostic]:
@@ -286,5 +282,5 @@ def _carried(total: Op, carried: Value, term: Value, wide: str) -> str:
         return f"carry a {wide}, and add cast %{term.name} : {term.type} -> {wide}"
     name, owner = re.sub(r"_\d+$", "", carried.name), term.owner
     is_load = isinstance(owner, Op) and (owner.name == "load" or term.name.isdigit())
-    text = _text(owner.loc) if is_load and isinstance(owner, Op) else term.name
+    text = source_text(owner.loc) if is_load and isinstance(owner, Op) else term.name
     return f"begin with {name} = {wide}(0), and add {wide}({text})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, spelling_at
+from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..loops import trip_count
 from ..program import Block, Op, Program, Value
 
@@ -69,7 +69,7 @@ def _args(values: tuple[Value, ...], blocks: set[Block]) -> set[Value]:
 
 def _overwritten(op: Op, loop: Op) -> Diagnostic:
     spelling, dtype = spelling_at(op.loc), op.operands[0].type
-    text = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
+    text = source_text(op.loc)
     shown = spelling.target(text) or spelling.buffer(op.attrs["buffer"])
     message = f"each round of this loop stores to {shown}, and what the last one stores stays"
     zero = "0.0" if dtype.element.is_float else "0"

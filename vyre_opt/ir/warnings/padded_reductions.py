@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..arith import decode_float
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..loops import bounds
 from ..program import Block, Op, Program, Value
 from ..rewrite import constant_value
@@ -131,7 +131,7 @@ def _counted(op: Op, load: Op, combine: str, extent: int, length: int, loc: Loca
     what = {"max": "this maximum", "min": "this minimum"}.get(combine, "this sum of exponentials")
     message = f"{_beyond(load, extent, length)}, and the zeros behind them count in {what}"
     fill = neutral(combine if combine == "min" else "max", element, load.loc)
-    text = "" if load.loc is None else load.loc.source.text[load.loc.start : load.loc.end]
+    text = source_text(load.loc)
     written = spelling.refilled(text, fill) or f"slice_load<filled> with {fill}"
     warning = Diagnostic("warning", message, op.loc, help=f"write {written}")
     return warning.note("it is read here", load.loc).note("it is launched here", loc)

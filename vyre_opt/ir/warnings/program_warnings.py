@@ -19,7 +19,7 @@ from typing import Any
 
 from ..access_extents import access_extents
 from ..buffer_uses import buffer_uses
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..fixes import with_flag
 from ..folding import fold
 from ..loops import bounds
@@ -397,7 +397,7 @@ def _wide_shift(op: Op) -> Iterator[Diagnostic]:
         if not isinstance(owner, Op) or owner.definition.format != "binary":
             break
         leaf = next((v for v in owner.operands if constant_value(v) is None), leaf)
-    text = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
+    text = source_text(op.loc)
     help = spelling_at(op.loc).widened(text, wide, str(dtype), leaf.name)
     yield Diagnostic("warning", message, op.loc, help=help)
 
@@ -475,7 +475,7 @@ def _text_of(value: Value, loc: Location | None) -> str:
         return str(known)
     inside = isinstance(op, Op) and op.loc is not None and loc is not None and op.loc in loc
     if isinstance(op, Op) and op.loc is not None and (inside or value.name.isdigit()):
-        return op.loc.source.text[op.loc.start : op.loc.end]
+        return op.loc.text
     return value.name if spelling.name == "PYTHON" else f"%{value.name}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..diagnostics import spelling_at
+from ..diagnostics import source_text, spelling_at
 from ..program import Block, Buffer, Op, Value
 from .racing_stores import identity, indices_shown, written
 
@@ -26,7 +26,7 @@ _OPPOSITES = {"gt": "lt", "ge": "lt", "lt": "gt", "le": "gt"}
 def instead_of_store(buffer: Buffer, store: Op, load: Op, around: Sequence[Op]) -> str:
     """Remedy for a store; `around`: the ifs and loops around the store, the innermost last."""
     spelling = spelling_at(store.loc)
-    text = "" if store.loc is None else store.loc.source.text[store.loc.start : store.loc.end]
+    text = source_text(store.loc)
     body = next((block.ops for op in around[-1:] for block in op.regions if store in block.ops), [])
     stores = [op for op in body if op.definition.format == "store"]
     of_buffer = [op for op in stores if op.attrs["buffer"] == buffer.name]

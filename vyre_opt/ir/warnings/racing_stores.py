@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..literals import show
 from ..loops import bounds
@@ -179,7 +179,7 @@ def plain_counts(program: Program) -> Iterator[Diagnostic]:
 
 def _plain_count(load: Op, atomic: Op) -> Diagnostic:
     spelling = spelling_at(load.loc)
-    texts = ["" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end] for op in (load, atomic)]
+    texts = [source_text(op.loc) for op in (load, atomic)]
     element = (
         texts[0] if spelling.name == "PYTHON" else spelling.element(load.attrs["buffer"], indices_shown(load))
     )
@@ -300,7 +300,7 @@ def written(value: Value, op: Op) -> str:
         return shown(value)
     is_named = re.search(rf"(?<![\w.]){re.escape(value.name)}(?!\w)", loc.source.text) is not None
     is_far = is_named and not value.name.isdigit() and owner.loc not in loc
-    return value.name if is_far else owner.loc.source.text[owner.loc.start : owner.loc.end]
+    return value.name if is_far else owner.loc.text
 
 
 def indices_shown(op: Op) -> list[str]:
@@ -312,7 +312,7 @@ def _same_block(program: Program, op: Op, who: str) -> Diagnostic:
     """The warning of a row or a block that all workgroups store."""
     spelling, text = (
         spelling_at(op.loc),
-        "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end],
+        source_text(op.loc),
     )
     shown = spelling.target(text) or spelling.buffer(op.attrs["buffer"])
     id, name = spelling.id("workgroup_id", 0), op.attrs["buffer"]
@@ -350,7 +350,7 @@ def _warning(program: Program, op: Op, origins: _Origins, who: str) -> Diagnosti
     if op.name == "slice_store":
         return _same_block(program, op, who)
     buffer, indices = program.buffers[op.attrs["buffer"]], indices_shown(op)
-    source = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
+    source = source_text(op.loc)
     element = spelling.target(source) or spelling.element(buffer.name, indices)
     update = updated(op)
     atomic = None if update is None else UPDATES.get(update[0].name)

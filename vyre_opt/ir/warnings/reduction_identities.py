@@ -261,7 +261,7 @@ def _text(value: Value) -> str:
     if loc is None or spelling_at(loc).name != "PYTHON":
         return f"%{value.name}"
     is_load = isinstance(op, Op) and op.name == "load"
-    return loc.source.text[loc.start : loc.end] if is_load or value.name.isdigit() else value.name
+    return loc.text if is_load or value.name.isdigit() else value.name
 
 
 def _loc(value: Value) -> Location | None:

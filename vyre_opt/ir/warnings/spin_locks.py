@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, spelling_at
+from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..program import Op, Program
 from .racing_stores import UPDATES, identity, indices_shown, updated, written
 from .unordered_accesses import MOST_LANES, Lanes, Run
@@ -89,7 +89,7 @@ class _Locks(Run):
             atomic = None if change is None else UPDATES.get(change[0].name)
             if change is not None and atomic is not None and store.attrs["buffer"] != take.attrs["buffer"]:
                 buffer = self.program.buffers[store.attrs["buffer"]]
-                text = "" if store.loc is None else store.loc.source.text[store.loc.start : store.loc.end]
+                text = source_text(store.loc)
                 update = spelling.update(
                     atomic, buffer.name, indices_shown(store), written(change[1], store), buffer.dtype, text
                 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..ops import SUBGROUP_SIZE
 from ..program import Block, Op, Program, Value
 from ..rewrite import constant_value
@@ -59,9 +59,9 @@ def _partial_sums(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
         ):
             continue
         if _is_of_all(op.operands[0], program):
-            text = _text(op.loc)
+            text = source_text(op.loc)
             spelling = spelling_at(op.loc)
-            stored = spelling.target(_text(stores[0].loc)) or spelling.buffer(stores[0].attrs["buffer"])
+            stored = spelling.target(source_text(stores[0].loc)) or spelling.buffer(stores[0].attrs["buffer"])
             message = f"this combines the {SUBGROUP_SIZE} invocations of a subgroup, and a workgroup has {program.lanes}: {stored} has what the first {SUBGROUP_SIZE} give"
             help = f"write {text.replace('subgroup_reduce', 'workgroup_reduce', 1)}"
             warning = Diagnostic("warning", message, op.loc, help=help)
@@ -80,7 +80,7 @@ def _repeated_sums(program: Program) -> Iterator[Diagnostic]:
             or any(uniformity.level(i) > Level.WORKGROUP for i in op.indices)
         ):
             continue
-        spelling, text = spelling_at(op.loc), _text(op.loc)
+        spelling, text = spelling_at(op.loc), source_text(op.loc)
         first = spelling.id("local_id", 0)
         message = f"all {program.lanes} invocations of a workgroup add its sum here, each once: it counts {program.lanes} times"
         is_python = spelling.name == "PYTHON"
@@ -125,7 +125,7 @@ def _partial_scans(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
         stored = next((each for each in ops if each.name == "store" and each.operands[0] is op.result), None)
         if op.name == "subgroup_scan" and stored is not None:
             message = f"this goes over the {SUBGROUP_SIZE} invocations of a subgroup, and begins anew in the next one: a workgroup has {program.lanes}"
-            help = f"write {_text(op.loc).replace('subgroup_scan', 'workgroup_scan', 1)}"
+            help = f"write {source_text(op.loc).replace('subgroup_scan', 'workgroup_scan', 1)}"
             yield Diagnostic("warning", message, op.loc, help=help).note("it is stored here", stored.loc)
             return
 
@@ -182,7 +182,7 @@ def _trees(ops: list[Op]) -> Iterator[Diagnostic]:
                 for v in found.owner.operands
                 if isinstance(v.owner, Op) and v.owner.name == "subgroup_shuffle"
             )
-            text, is_python = _text(shuffle.loc), spelling_at(shuffle.loc).name == "PYTHON"
+            text, is_python = source_text(shuffle.loc), spelling_at(shuffle.loc).name == "PYTHON"
             written = re.sub(r"\bidx\b", "down", text)
             if written == text and is_python:
                 written = f'{text.rstrip(")")}, "down")'
@@ -200,7 +200,3 @@ def _carried(op: Op, combined: dict[Value, Value]) -> Iterator[Value]:
     for block in op.regions if op.name in ("for", "while") else ():
         end = block.terminator
         yield from (v for v in (end.operands if end else ()) if combined.get(v) in block.args)
-
-
-def _text(loc: Location | None) -> str:
-    return "" if loc is None else loc.source.text[loc.start : loc.end]

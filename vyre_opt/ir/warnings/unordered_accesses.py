@@ -18,7 +18,7 @@ from typing import Any
 
 from ...records import dataclass
 from .. import arith
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..loops import bounds, inits
 from ..ops import AXES, SUBGROUP_SIZE
@@ -830,10 +830,6 @@ def _added(a: Column, b: Column) -> Column:
     return [_of(a, lane) + _of(b, lane) for lane in range(count)]
 
 
-def _text(op: Op) -> str:
-    return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
-
-
 def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> Diagnostic:
     """Warning of two accesses, of which one at least stores.  `is_narrow`: a barrier of a subgroup stands between them."""
     (later_lane, later), (earlier_lane, earlier) = last, first
@@ -842,7 +838,7 @@ def _unordered(program: Program, last: Touch, first: Touch, is_narrow: bool) -> 
     name = spelling.buffer(buffer.name)
     is_load, was_load = op.name in LOADS, earlier.op.name in LOADS
     is_mixed = "atomic" in (op.definition.format, earlier.op.definition.format)
-    element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
+    element = spelling.target(source_text(op.loc)) or spelling.element(buffer.name, indices_shown(op))
     may = next((each for access in (later, earlier) for each in access.around if each.assumed), None)
     if is_load:
         reads = "may read" if may else "reads"
@@ -906,7 +902,7 @@ def _of_stores(buffer: Buffer, later: Access, earlier: Access) -> str:
         return "store one of the two in a launch before this one, or let one invocation store both"
     total = later.op.operands[0].owner
     if isinstance(total, Op) and total.name == "subgroup_reduce":
-        whole = _text(total).replace("subgroup_reduce", "workgroup_reduce", 1)
+        whole = source_text(total.loc).replace("subgroup_reduce", "workgroup_reduce", 1)
         return f"for all of a workgroup write {whole}; else store to an element of each subgroup's own"
     if extreme(later.op, around) is not None:
         return instead_of_store(buffer, later.op, later.op, around)
@@ -919,7 +915,7 @@ def _apart(buffer: Buffer, op: Op) -> str:
     atomic = None if change is None else UPDATES.get(change[0].name)
     if change is not None and atomic is not None:
         update = spelling.update(
-            atomic, buffer.name, indices_shown(op), written(change[1], op), buffer.dtype, _text(op)
+            atomic, buffer.name, indices_shown(op), written(change[1], op), buffer.dtype, source_text(op.loc)
         )
         return f"write {update}"
     if moved.is_vec and not buffer.dtype.is_vec:
@@ -942,7 +938,7 @@ def _between_groups(
         message = f"workgroup {groups[1]} {what[0]} elements of {name} that workgroup {groups[0]} {what[1]}, and nothing orders the two"
     else:
         pair = " and ".join(map(str, sorted(groups)))
-        element = spelling.target(_text(op)) or spelling.element(buffer.name, indices_shown(op))
+        element = spelling.target(source_text(op.loc)) or spelling.element(buffer.name, indices_shown(op))
         message = f"workgroups {pair} of this launch, and others, store to {element} at one place, each its own value: this is a race, and one of them stays"
     stepped = _stepped(program, later)
     if stepped:
@@ -966,7 +962,7 @@ def _stepped(program: Program, access: Access) -> str:
         if (strided := _group_stride(program, each.op)) is not None:
             axis, loop = strided
             size = spelling_at(access.op.loc).id("global_size", axis)
-            return spelling_at(access.op.loc).stepped(_text(loop), size) or f"step by {size}"
+            return spelling_at(access.op.loc).stepped(source_text(loop.loc), size) or f"step by {size}"
     return ""
 
 
@@ -998,13 +994,16 @@ def _unfilled(op: Op, store: Access) -> Diagnostic:
         return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.op.loc)
     for each in reversed(store.around):
         test = each.op.operands[0].owner if each.op.name == "if" else None
-        asked = [o for o in test.operands if isinstance(o.owner, Op)] if isinstance(test, Op) else []
-        id = next((o for o in asked if o.owner.name in ("global_id", "workgroup_id")), None)  # type: ignore[union-attr]
-        if isinstance(test, Op) and id is not None:
-            own = spelling.id("local_id", AXES.index(id.owner.attrs["axis"]))  # type: ignore[union-attr]
-            text = _text(id.owner) if id.name.isdigit() else id.name  # type: ignore[arg-type]
-            written = re.sub(rf"(?<![\w.]){re.escape(text)}(?!\w)", own, _text(test))
-            help = f"write {written}" if spelling.name == "PYTHON" else f"compare {own}, not %{id.name}"
+        if not isinstance(test, Op):
+            continue
+        ids = ((value, value.owner) for value in test.operands if isinstance(value.owner, Op))
+        compared = next(((v, id) for v, id in ids if id.name in ("global_id", "workgroup_id")), None)
+        if compared is not None:
+            value, id = compared
+            own = spelling.id("local_id", AXES.index(id.attrs["axis"]))
+            text = source_text(id.loc) if value.name.isdigit() else value.name
+            written = re.sub(rf"(?<![\w.]){re.escape(text)}(?!\w)", own, source_text(test.loc))
+            help = f"write {written}" if spelling.name == "PYTHON" else f"compare {own}, not %{value.name}"
             break
     return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.op.loc)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from ...records import dataclass
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..ops import AXES
 from ..program import Op, Program, Value
@@ -273,7 +273,7 @@ class _Launch:
         """Guard for a program that has none, since its last workgroup may go beyond the elements."""
         op, d = self.reach.op, self.reach.dimension
         name, spelling = op.attrs["buffer"], spelling_at(op.loc)
-        text = "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]
+        text = source_text(op.loc)
         length = spelling.extent(name, d if len(self.along) > 1 else None)
         guard = spelling.guard(text, name, op.indices[d].name, "", length, d)
         return (

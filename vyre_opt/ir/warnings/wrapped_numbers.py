@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ..diagnostics import Diagnostic, Location, spelling_at
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..program import Op, Program, Value
 from ..rewrite import constant_value
@@ -157,14 +157,17 @@ class _Exact(Run):
 
 def _warning(op: Op, computed: Op, number: int | None = None) -> Diagnostic:
     spelling, narrow, wide = spelling_at(op.loc), computed.result.type, op.result.type
-    text = _text(computed)
+    text = source_text(computed.loc)
     factor = next((each for each in computed.operands if constant_value(each) is None), computed.operands[0])
     bits = 32 - narrow.is_signed
     shown = text if spelling.name == "PYTHON" and text else "this number"
     would = f"{shown} wraps" if number is None else f"{shown} is {number} in this launch, and wraps"
     below = " below 0" if number is not None and number < 0 and not narrow.is_signed else ""
     message = f"{would}{below} at 2^{bits} in {narrow}, before it is made {with_article(wide)}"
-    inside, source = computed.loc is not None and op.loc is not None and computed.loc in op.loc, _text(op)
+    inside, source = (
+        computed.loc is not None and op.loc is not None and computed.loc in op.loc,
+        source_text(op.loc),
+    )
     whole = re.fullmatch(r"[\w.]+\((.*)\)", source, re.DOTALL) if inside else None
     exact = ("i32" if below else "i64") if wide.is_float and wide.bits != 64 else str(wide)
     behind = str(wide) if exact != str(wide) and whole else ""
@@ -172,7 +175,3 @@ def _warning(op: Op, computed: Op, number: int | None = None) -> Diagnostic:
     if spelling.name == "PYTHON" and not inside:
         help += f" for {text}"
     return Diagnostic("warning", message, op.loc, help=help)
-
-
-def _text(op: Op) -> str:
-    return "" if op.loc is None else op.loc.source.text[op.loc.start : op.loc.end]

@@ -47,7 +47,7 @@ class PendingConstant(Value):
 
     @property
     def text(self) -> str:
-        return self.loc.source.text[self.loc.start : self.loc.end]
+        return self.loc.text
 
     @property
     def usual_type(self) -> DataType:
