@@ -13,7 +13,7 @@ from ..program import AccessMode, Module, Program
 from .exchanged_indices import exchanged_indices
 from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
-from .reduction_identities import zeroed_extremes
+from .reduction_identities import EXTREMES, zeroed_extremes
 from .short_workgroups import short_workgroups
 from .unordered_accesses import unordered_launches
 from .unreached_elements import LaunchedAt, unreached_elements
@@ -44,12 +44,36 @@ def launch_warnings(
     if not has_run:
         contents = _contents(program, arrays)
         yield from unordered_launches(program, grid, shapes, params, contents, at.loc, seen)
-    yield from wrapped_numbers(program, grid, shapes, params, at.loc, seen)
-    yield from exchanged_indices(program, shapes, at.loc)
-    yield from padded_reductions(program, shapes, at.loc)
-    yield from short_workgroups(program, shapes, at.loc)
-    zeroed = {name: f"fill {name} with {{}}" for name, array in arrays.items() if _is_zeros(array)}
+    counted = {op.attrs["buffer"] for op in program.walk() if op.name in EXTREMES}
+    zeroed = {name: f"fill {name} with {{}}" for name in counted & arrays.keys() if _is_zeros(arrays[name])}
+    yield from _by_lengths(program, grid, shapes, params, at.loc, seen)
     yield from zeroed_extremes(program, zeroed, arrays, at.loc)
+    yield from _left_out(program, grid, shapes, params, at)
+
+
+def _by_lengths(
+    program: Program,
+    grid: Sequence[Extent],
+    shapes: Mapping[str, Sequence[int]],
+    params: Mapping[str, int],
+    loc: Location | None,
+    told: Collection[Location | None],
+) -> Iterator[Diagnostic]:
+    """The warnings of a launch at `loc` that its lengths and numbers decide."""
+    yield from wrapped_numbers(program, grid, shapes, params, loc, told)
+    yield from exchanged_indices(program, shapes, loc)
+    yield from padded_reductions(program, shapes, loc)
+    yield from short_workgroups(program, shapes, loc)
+
+
+def _left_out(
+    program: Program,
+    grid: Sequence[Extent],
+    shapes: Mapping[str, Sequence[int]],
+    params: Mapping[str, int],
+    at: LaunchedAt,
+) -> Iterator[Diagnostic]:
+    """The warnings of elements that a grid leaves out, or else those behind the last whole vector."""
     unreached = [*unreached_elements(program, grid, shapes, at, params)]
     yield from unreached or vector_tails(program, grid, shapes, params, at.loc)
 
@@ -96,10 +120,7 @@ def pipeline_warnings(
             read_only = {formal: arrays[n] for formal, n in passed.items() if n in read & arrays.keys()}
             contents = _contents(program, read_only)
             yield from unordered_launches(program, grid, own, numbers, contents, stage.loc, told)
-        yield from wrapped_numbers(program, grid, own, numbers, stage.loc, told)
-        yield from exchanged_indices(program, own, stage.loc)
-        yield from padded_reductions(program, own, stage.loc)
-        yield from short_workgroups(program, own, stage.loc)
+        yield from _by_lengths(program, grid, own, numbers, stage.loc, told)
         began = {formal: zeroed.pop(n) for formal, n in passed.items() if n in zeroed}
         given = {formal: arrays[n] for formal, n in passed.items() if n in arrays}
         yield from zeroed_extremes(program, began, given, stage.loc)
@@ -109,9 +130,7 @@ def pipeline_warnings(
                 formal: written_name(name, pipeline.buffers[name].loc) if is_python else name
                 for formal, name in passed.items()
             }
-            at = LaunchedAt(stage.loc, names)
-            unreached = [*unreached_elements(program, grid, own, at, numbers)]
-            yield from unreached or vector_tails(program, grid, own, numbers, stage.loc)
+            yield from _left_out(program, grid, own, numbers, LaunchedAt(stage.loc, names))
 
 
 def _fill(zeroed: dict[str, str], stage: Fill, pipeline: Pipeline) -> None:

@@ -27,13 +27,14 @@ from ..types import DataType
 from .racing_stores import identity
 from .signs import Signs
 
-__all__ = ["neutral", "reduction_identities", "zeroed_extremes"]
+__all__ = ["EXTREMES", "neutral", "reduction_identities", "zeroed_extremes"]
 
 _MOST_TERMS = 50
 """Ops of a value that are looked at."""
 _SHORT = 40
 """Characters of a text that a message repeats, at most."""
 _REDUCTIONS = ("workgroup_reduce", "subgroup_reduce", "slice_reduce")
+EXTREMES = ("atomic_max", "atomic_min")
 _KINDS = {"lt": "min", "le": "min", "gt": "max", "ge": "max"}
 """Kind of what taking a new value computes where a comparison of it with the one that is kept holds."""
 _OTHER = {"min": "max", "max": "min"}
@@ -65,11 +66,7 @@ def zeroed_extremes(
 ) -> Iterator[Diagnostic]:
     """The first warning of a launch at `loc` of a program that keeps a maximum or a minimum in a buffer of zeros.  `zeroed`: what fills a
     buffer with a number, by its name, with {} for the number; `arrays`: by names of buffers, of which those in main memory are looked at."""
-    atomics = [
-        op
-        for op in program.walk()
-        if op.name in ("atomic_max", "atomic_min") and op.attrs["buffer"] in zeroed
-    ]
+    atomics = [op for op in program.walk() if op.name in EXTREMES and op.attrs["buffer"] in zeroed]
     if not atomics:
         return
     signs = Signs(program)
