@@ -2,6 +2,7 @@
 
 program_warnings     programs as they are written, of which each warning below has a file
 launch_warnings      the same at the numbers of a launch: its grid, lengths and scalars
+invocation_runs      what invocations access, found by running their indices and conditions: what most others here ask
 unordered_accesses   races: two invocations touch an element in no order, of which touched_elements has a record each;
                      racing_stores by the text alone, unordered_atomics plain accesses beside atomics,
                      data_conditions what is assumed where elements decide, race_remedies what to write

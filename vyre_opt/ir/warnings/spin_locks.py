@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..program import Op, Program
+from .invocation_runs import MOST_LANES, Lanes, Run
 from .racing_stores import UPDATES, identity, indices_shown, updated, written
-from .unordered_accesses import MOST_LANES, Lanes, Run
 
 __all__ = ["spin_locks"]
 

@@ -18,7 +18,7 @@ from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..ops import AXES
 from ..program import Op, Program, Value
-from .unordered_accesses import Lanes, Run, Supposed
+from .invocation_runs import Lanes, Run, Supposed
 
 __all__ = ["LaunchedAt", "unreached_elements"]
 

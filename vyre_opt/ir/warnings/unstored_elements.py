@@ -16,8 +16,8 @@ from ..diagnostics import Diagnostic, spelling_at
 from ..program import Block, Buffer, Op, Program, Value
 from ..uniformity import Level
 from .data_conditions import Assumption
+from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run
 from .touched_elements import Around, Place
-from .unordered_accesses import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run
 
 __all__ = ["unstored_elements"]
 

@@ -13,7 +13,7 @@ from ..diagnostics import Diagnostic, Location, spelling_at
 from ..grids import Extent
 from ..program import Op, Program, Value
 from ..rewrite import constant_value
-from .unordered_accesses import Lanes, Run, Supposed
+from .invocation_runs import Lanes, Run, Supposed
 
 __all__ = ["vector_tails"]
 

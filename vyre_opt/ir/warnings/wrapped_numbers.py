@@ -17,7 +17,7 @@ from ..grids import Extent
 from ..program import Op, Program, Value
 from ..rewrite import constant_value
 from ..types import with_article
-from .unordered_accesses import MOST_STEPS, Lanes, Run, Supposed
+from .invocation_runs import MOST_STEPS, Lanes, Run, Supposed
 
 __all__ = ["product_of_elements", "wrapped_numbers"]
 
