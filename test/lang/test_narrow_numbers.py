@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
-from support.modules import written_module
+from support.warned import kernel_warnings
 
 from vyre_opt import parse, verify
 
@@ -41,12 +40,7 @@ SILENT = [
 
 
 def _warned(tmp_path: Path, lines: str, name: str) -> list[str]:
-    body = "".join(f"    {line}\n" for line in lines.split("\n"))
-    kernel = written_module(tmp_path, HEAD + body, name).kernel
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        kernel.text()
-    return [str(each.message) for each in given]
+    return kernel_warnings(tmp_path, HEAD, lines, name)
 
 
 def test_what_wraps_before_it_is_wider_is_told_and_the_remedy_is_right(tmp_path: Path) -> None:

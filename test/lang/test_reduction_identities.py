@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from support.modules import written_module
+from support.warned import kernel_warnings, warned
 
 from vyre_opt import parse, verify
 
@@ -49,12 +50,8 @@ SILENT = [
 
 
 def _warned(tmp_path: Path, lines: str, name: str) -> list[str]:
-    body = "".join(f"    {line}\n" for line in lines.split("\n"))
-    kernel = written_module(tmp_path, HEAD + body, name).kernel
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        kernel.text()
-    return [str(each.message) for each in given if " 0" in str(each.message).partition("\n")[0]]
+    given = kernel_warnings(tmp_path, HEAD, lines, name)
+    return [each for each in given if " 0" in each.partition("\n")[0]]
 
 
 def test_a_zero_that_counts_is_told_and_the_remedy_is_right(tmp_path: Path) -> None:
@@ -137,10 +134,8 @@ def test_a_buffer_of_zeros_is_told_where_a_launch_keeps_a_maximum_in_it(tmp_path
                 LAUNCHED.format(type=type, op=op, value=value, fill=text),
                 f"filled_{number}_{len(text)}",
             )
-            with warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
-                module.kernel._warn(None, (x, np.ones(1, dtype)), {})
-            told = [str(each.message) for each in given if "begins with 0" in str(each.message)]
+            given = warned(partial(module.kernel._warn, None, (x, np.ones(1, dtype)), {}))
+            told = [each for each in given if "begins with 0" in each]
             assert [fill in each for each in told] == [True] * expected, (type, op, value)
 
 
@@ -149,7 +144,5 @@ def test_an_array_of_zeros_is_told_where_numbers_are_below_it(tmp_path: Path) ->
     x = np.array([1, 2], np.float32)
     for number, (read, start, expected) in enumerate(((x, 0, False), (-x, 0, True), (-x, -np.inf, False))):
         keep = written_module(tmp_path, text, f"zeros_{number}").keep
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            keep._warn(1, (read, np.full(1, start, np.float32)), {})
-        assert ["fill m with -math.inf" in str(each.message) for each in given] == [True] * expected
+        given = warned(partial(keep._warn, 1, (read, np.full(1, start, np.float32)), {}))
+        assert ["fill m with -math.inf" in each for each in given] == [True] * expected

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from support.each import each
+from support.warned import warned
 
 import vyre_opt as vyre
 from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
@@ -14,10 +14,7 @@ from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
 
 def told(call: Callable[[], object]) -> list[str]:
     """First lines of the warnings of a call."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return [str(warning.message).splitlines()[0] for warning in caught]
+    return [each.splitlines()[0] for each in warned(call)]
 
 
 @vyre.program
