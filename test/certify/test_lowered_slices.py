@@ -82,7 +82,7 @@ def test_slices_that_a_loop_of_unknown_length_carries() -> None:
     (step,) = recorder.steps
     assert status(step) == "proved"
     (remark,) = step.remarks
-    remark.certificate["carried"][0][1] = [(1, 40, 1, 32, 1, False)]
+    remark.certificate["carried"][0][1] = [(1, 40, 1, 32, 4, False)]
     assert status(step) == "unknown"
 
 

@@ -14,6 +14,7 @@ from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, FormDecision, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..ir.diagnostics import Location
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
 from ..ir.shapes import has_slices
 from ..worker import import_module
@@ -63,10 +64,10 @@ class LaunchRewrites:
         self, program: Program, shapes: Mapping[str, Shape] | None, schedules: str
     ) -> Program | None:
         """A program for rows as long as those of `shapes` over any grid, or of None for rows of any length, where it can be; see
-        slice_lengths."""
+        slice_lengths.  Its workgroups are whole subgroups, since nothing makes one of several narrow ones."""
         if shapes is None:
-            return self._slices.of_any_length(program, schedules)
-        return self._slices.of_rows(program, shapes, schedules)
+            return self._slices.of_class(program, {}, schedules)
+        return self._slices.of_rows(program, shapes, schedules, SUBGROUP_SIZE)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""
@@ -94,6 +95,7 @@ class LaunchRewrites:
                     step = _rewritten(step, self._forms.carried(step.program))
                     step = self._batched(step, buffers)
                     step = self._narrow(step, buffers, target)
+                if target.architecture or (target.name == "cpu" and step.program.lanes < SUBGROUP_SIZE):
                     step = self._wide(step, buffers, target)
                 if step.program is not original.program:
                     step = replace(step, original=original)

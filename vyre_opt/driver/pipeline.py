@@ -14,7 +14,7 @@ from ..execution.plans.call_plan import CallPlan, pipeline_call
 from ..execution.plans.watch import Watch
 from ..execution.plans.zeroed import zeroed_buffers
 from ..execution.target import as_target
-from ..ir.diagnostics import Diagnostic
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import GridCall, length_key, params_of
 from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
     from ..passes.manager import Observer
     from .pass_pipeline import Passes
+    from .slice_lengths import FixedRows, RowClasses
 
 __all__ = ["PipelineExecutable", "equal_lengths"]
 
@@ -51,6 +52,8 @@ class PipelineExecutable(Executable):
         self._written: tuple[Module, Passes] | None = None
         """The module before its passes, and these, where they may do more if they know which lengths are equal."""
         self._variants: dict[object, PipelineExecutable] = {}
+        self._open_length: DiagnosticError | None = None
+        """The error of a program that needs lengths which only a call has."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -126,7 +129,14 @@ class PipelineExecutable(Executable):
             from ..rewriting.cloning import copy_module
 
             self._written = copy_module(self.module), passes
-        super().transform(passes, bisect, observers)
+        try:
+            super().transform(passes, bisect, observers)
+        except DiagnosticError as error:
+            from ..slices.elements import OpenLengthError
+
+            if self._written is None or not isinstance(error, OpenLengthError):
+                raise
+            self.module, self._open_length = copy_module(self._written[0]), error
 
     def _rewritten(
         self,
@@ -138,6 +148,8 @@ class PipelineExecutable(Executable):
         in_place: bool = False,
     ) -> CallPlan:
         variant = self.variant(self.lengths(named))
+        if variant is self and self._open_length is not None:
+            raise self._open_length
         make = super()._rewritten if variant is self else variant._rewritten
         return make(backend, named, grid, words, has_storage, in_place)
 
@@ -148,25 +160,26 @@ class PipelineExecutable(Executable):
             return self
         module, passes = self._written
         equal = equal_lengths(self.signature.buffers, lengths)
+        rows: FixedRows | RowClasses | None = None
         if any(map(has_slices, module.programs.values())):
             import_module("vyre_opt.driver.slice_lengths")
-            from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
+            from .slice_lengths import fixed_rows
 
-            rows, most = fixed_rows(module, module.pipelines[self.name], lengths), MOST_LENGTHS
-        else:
-            rows, most = {}, MAX_VARIANTS
-        if not equal and not rows:
+            fixed = fixed_rows(module, module.pipelines[self.name], lengths)
+            is_known = (equal, fixed.key) in self._variants
+            rows = fixed if is_known or len(self._variants) < fixed.most else fixed.classes(module)
+        key = equal, rows.key if rows else ()
+        if key == ((), ()):
             return self
-        key = equal, tuple((name, *shapes.items()) for name, shapes in rows.items())
         if key not in self._variants:
             from ..rewriting.cloning import copy_module
 
-            if len(self._variants) >= (most if rows else MAX_VARIANTS):
+            if len(self._variants) >= (rows.most if rows else MAX_VARIANTS):
                 return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
             _set_sizes(variant.pipeline, equal)
             if rows:
-                fix_rows(variant.module, variant.pipeline, rows)
+                rows.fix(variant.module, variant.pipeline)
             Executable.transform(variant, passes)
             variant.signature = self.signature
             self._variants[key] = variant

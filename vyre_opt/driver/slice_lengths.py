@@ -1,7 +1,7 @@
 """Programs with slices, lowered for rows as long as those of a call.
 
 How many invocations hold a row, and whether they do, depends on its length.  So the passes of such a program run when it is called
-with other lengths, until there have been MOST_LENGTHS; then they run once more, for rows of any length.
+with other lengths, until there have been MOST_LENGTHS; then they run for classes of lengths, within a factor of 2 of each other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from math import prod
+from typing import ClassVar
 
 from ..ir.diagnostics import DiagnosticError
 from ..ir.grids import fold, length_key, lengths_by_dimension
@@ -18,14 +19,20 @@ from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
 from ..ir.shapes import has_slices
 from ..kernels.targets import slice_machine, widest_cluster
+from ..records import dataclass
 from ..rewriting.cloning import copy_for
-from ..slices.schedule import slice_schedule, with_open_extents
+from ..slices.elements import MAX_REGISTERS
+from ..slices.lowering import lower_in_place
+from ..slices.row_lengths import NO_ROWS, Bounds, Row, assert_lengths
+from ..slices.schedule import MAX_LANES, slice_schedule, with_open_extents
 from .pass_pipeline import PassPipeline
 
-__all__ = ["MOST_LENGTHS", "SliceLengths", "fix_rows", "fixed_rows"]
+__all__ = ["MOST_LENGTHS", "FixedRows", "RowClasses", "SliceLengths", "fixed_rows"]
 
 MOST_LENGTHS = 16
 """Lengths of rows that a program is lowered for."""
+SHORTEST_CLASS = 8
+"""The most elements of rows of the class of the shortest ones."""
 MOST_UNTAKEN = 4
 """Forms of a program for several workgroups a row that a GPU may refuse, before no more of them are made."""
 
@@ -53,24 +60,29 @@ class SliceLengths:
         shared = self._shared(program, shapes, grid, target) if fixed and widest_cluster(target) > 1 else None
         if shared is not None:
             return shared
-        key = tuple(fixed.items())
+        key: object = tuple(fixed.items())
         if key not in lowered and len(lowered) >= MOST_LENGTHS:
-            if () not in lowered:
-                lowered[()] = self.of_any_length(program, target)
-            if lowered[()] is not None:
-                return lowered[()]
+            rows = length_classes(program, fixed)
+            key = tuple(rows.items())
+            if key not in lowered:
+                lowered[key] = self.of_class(program, rows, target)
+            if lowered[key] is None:  # it takes blocks whose extents it has to know
+                key = tuple(fixed.items())
         if key not in lowered:
             lowered[key] = self.of_rows(program, fixed, target)
         return lowered[key]
 
-    def of_rows(self, program: Program, shapes: Mapping[str, Shape], target: str) -> Program:
+    def of_rows(
+        self, program: Program, shapes: Mapping[str, Shape], target: str, fewest_lanes: int = 1
+    ) -> Program:
         """The program for rows as long as those of `shapes`, over any grid."""
-        return self._lower(program, _with_shapes(program, with_open_extents(program, shapes)), target)
+        of_lengths = _with_shapes(program, with_open_extents(program, shapes))
+        return self._lower(program, of_lengths, target, fewest_lanes=fewest_lanes)
 
-    def of_any_length(self, program: Program, target: str) -> Program | None:
-        """The program for rows of any length; None where it has to know it."""
+    def of_class(self, program: Program, rows: Mapping[Row, Bounds], target: str) -> Program | None:
+        """The program for rows of lengths within bounds, over any grid; None where it has to know lengths."""
         try:
-            return self._lower(program, program, target)
+            return self._lower(program, program, target, rows)
         except DiagnosticError:
             return None
 
@@ -96,12 +108,37 @@ class SliceLengths:
             made[key] = lowered
         return made.get(key)
 
-    def _lower(self, program: Program, of_lengths: Program, target: str) -> Program:
+    def _lower(
+        self,
+        program: Program,
+        of_lengths: Program,
+        target: str,
+        rows: Mapping[Row, Bounds] = NO_ROWS,
+        fewest_lanes: int = 1,
+    ) -> Program:
         copy = copy_for(self._module, program)
         item = copy.programs[program.name]
         item.buffers, item.grid = of_lengths.buffers, of_lengths.grid
+        assert_lengths(item, rows)
+        schedule = slice_schedule(item, slice_machine(target))
+        if schedule.lanes < fewest_lanes:
+            lower_in_place(item, replace(schedule, lanes=fewest_lanes))
         pipeline = self._pipeline or PassPipeline("lower_slices,vectorize_access", target, None)
         return pipeline.result(copy).programs[program.name]
+
+
+def length_classes(program: Program, shapes: Mapping[str, Shape]) -> dict[Row, Bounds]:
+    """Bounds of the open rows of a program around the lengths that `shapes` has: powers of two."""
+    classes: dict[Row, Bounds] = {}
+    for name, shape in shapes.items():
+        extents = zip(program.buffers[name].shape, shape, strict=True)
+        for dimension, (own, length) in enumerate(extents):
+            if own is None and length is not None:
+                most = max(SHORTEST_CLASS, 1 << (length - 1).bit_length())
+                if most <= MAX_LANES * MAX_REGISTERS:
+                    least = 0 if most == SHORTEST_CLASS else most // 2 + 1
+                    classes[Row(name, dimension)] = Bounds(least, most)
+    return classes
 
 
 def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:
@@ -112,15 +149,74 @@ def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:
     return replace(program, buffers=buffers)
 
 
-def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> dict[str, dict[str, Shape]]:
-    """Shapes of the buffers of programs that a pipeline launches, for rows as long as those of a call.
+@dataclass(frozen=True)
+class FixedRows:
+    """Shapes of the buffers of programs that a pipeline launches, by program."""
+
+    shapes: Mapping[str, Mapping[str, Shape]]
+    most: ClassVar[int] = MOST_LENGTHS
+
+    @property
+    def key(self) -> object:
+        return tuple((name, *shapes.items()) for name, shapes in self.shapes.items())
+
+    def classes(self, module: Module) -> RowClasses:
+        return RowClasses(
+            {name: length_classes(module.programs[name], shapes) for name, shapes in self.shapes.items()}
+        )
+
+    def fix(self, module: Module, pipeline: Pipeline) -> None:
+        """Give the programs of a pipeline these shapes, and the pipeline's own buffers, too."""
+        for launch in pipeline.walk():
+            if not isinstance(launch, Launch) or launch.program not in self.shapes:
+                continue
+            program = module.programs[launch.program]
+            for formal, name in zip(program.bound_buffers, launch.buffers, strict=True):
+                rows = self.shapes[launch.program].get(formal.name)
+                if rows is None:
+                    continue
+                buffer = pipeline.buffers[name]
+                shape = tuple(
+                    row if own is None else own for own, row in zip(buffer.shape, rows, strict=True)
+                )
+                sizes = [
+                    size if row is None else None
+                    for row, size in zip(rows, buffer.sizes or (None,) * buffer.dimensions, strict=True)
+                ]
+                pipeline.buffers[name] = replace(
+                    buffer, shape=shape, sizes=tuple(sizes) if any(sizes) else ()
+                )
+        for name, shapes in self.shapes.items():
+            program = module.programs[name]
+            program.buffers = _with_shapes(program, shapes).buffers
+
+
+@dataclass(frozen=True)
+class RowClasses:
+    """Classes of the lengths of rows of programs that a pipeline launches, by program."""
+
+    bounds: Mapping[str, Mapping[Row, Bounds]]
+    most: ClassVar[int] = 2 * MOST_LENGTHS
+
+    @property
+    def key(self) -> object:
+        return tuple((name, *rows.items()) for name, rows in self.bounds.items())
+
+    def fix(self, module: Module, pipeline: Pipeline) -> None:
+        """Let the programs of a pipeline assert the classes."""
+        for name, rows in self.bounds.items():
+            assert_lengths(module.programs[name], rows)
+
+
+def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> FixedRows:
+    """Shapes for rows as long as those of a call.
 
     `lengths`: those that callers pass.  A program of two launches with rows of other lengths is not there.
     """
     with_rows = {name for name, program in module.programs.items() if has_slices(program)}
     launches = [each for each in pipeline.walk() if isinstance(each, Launch) and each.program in with_rows]
     if not launches:
-        return {}
+        return FixedRows({})
     shapes, known = dict[str, Shape](), dict(lengths)
     for name, buffer in pipeline.buffers.items():
         shapes[name] = _shape(buffer, known)
@@ -135,29 +231,7 @@ def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -
         rows = with_open_extents(program, {formal.name: shapes[name] for formal, name in names})
         if fixed.setdefault(program.name, rows) != rows:
             differ.add(program.name)
-    return {name: rows for name, rows in fixed.items() if rows and name not in differ}
-
-
-def fix_rows(module: Module, pipeline: Pipeline, fixed: Mapping[str, Mapping[str, Shape]]) -> None:
-    """Give the programs of a pipeline these shapes, and the pipeline's own buffers, too."""
-    for launch in pipeline.walk():
-        if not isinstance(launch, Launch) or launch.program not in fixed:
-            continue
-        program = module.programs[launch.program]
-        for formal, name in zip(program.bound_buffers, launch.buffers, strict=True):
-            rows = fixed[launch.program].get(formal.name)
-            if rows is None:
-                continue
-            buffer = pipeline.buffers[name]
-            shape = tuple(row if own is None else own for own, row in zip(buffer.shape, rows, strict=True))
-            sizes = [
-                size if row is None else None
-                for row, size in zip(rows, buffer.sizes or (None,) * buffer.dimensions, strict=True)
-            ]
-            pipeline.buffers[name] = replace(buffer, shape=shape, sizes=tuple(sizes) if any(sizes) else ())
-    for name, shapes in fixed.items():
-        program = module.programs[name]
-        program.buffers = _with_shapes(program, shapes).buffers
+    return FixedRows({name: rows for name, rows in fixed.items() if rows and name not in differ})
 
 
 def _shape(buffer: Buffer, lengths: Mapping[str, int]) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 from ..ir.program import Module
 from ..ir.shapes import has_slices
@@ -21,7 +21,7 @@ BEST = "best"
 class LowerSlicesOptions:
     """Options of the schedule; 0 chooses the best value.
 
-    `lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of an invocation, 1 or 4.
+    `lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of an invocation, 1, 4 or 8.
     `workgroups`: workgroups that share a row, 1 to 16.  `stages`: tiles of factors that copies run ahead, 1 to 8.
     `units`: what multiplies blocks on matrix units: none, subgroups, warpgroups or best.
     """
@@ -52,10 +52,11 @@ class LowerSlicesOptions:
 
 def _invocations(layout: AnyLayout) -> list[int]:
     """A layout in a certificate: rows, columns, rows and columns of lanes, neighbours, and whether lanes are paired; empty
-    for a layout by subgroups."""
-    if not isinstance(layout, Layout) or layout.bands > 1:
+    for a layout by subgroups, and for one of a row of open length."""
+    if not isinstance(layout, Layout) or layout.bands > 1 or layout.open is not None:
         return []
-    return [*astuple(layout)[:5], layout.is_paired]
+    sizes = layout.rows, layout.columns, layout.row_lanes, layout.column_lanes, layout.neighbours
+    return [*sizes, layout.is_paired]
 
 
 @register

@@ -4,8 +4,8 @@
       body                                               %group = 8 * workgroup_id + subgroup_id
                                                          if %group < n { body as workgroup %group }
 
-    program @p workgroup(8), over n workgroups         workgroup(256), over n / 32; it knows n
-      body                                               %group = 32 * workgroup_id + local_id / 8
+    program @p workgroup(8), over n workgroups         workgroup(8, 32), over n / 32; it knows n
+      body                                               %group = 32 * workgroup_id + local_id y
                                                          body as workgroup min(%group, n - 1), each store if %group < n
 
 A GPU begins a workgroup about every half nanosecond (H200), and a multiprocessor holds 32 at a time.  That, not memory, limits
@@ -58,25 +58,37 @@ def _is_of_part(op: Op, lanes: int, is_uniform: bool) -> bool:
         distance = constant_value(op.operands[1]) if op.name == "subgroup_shuffle" else None
         is_near = isinstance(distance, int) and op.attrs["mode"] == "xor" and distance < lanes
         return is_uniform and (is_near or op.name == "subgroup_reduce")
+    if op.name == "assert":
+        return is_uniform and _is_of_launch(op.operands[0])
     return not effects & {"atomic", "sync", "trap"} and ("write" not in effects or not op.results)
+
+
+def _is_of_launch(value: Value) -> bool:
+    """Whether a value is the same in all workgroups of a launch: it is computed from lengths and constants."""
+    op = value.owner
+    if not isinstance(op, Op) or op.regions or not op.definition.is_pure:
+        return False
+    if not op.operands:
+        return op.name in ("len", "const", "spec")
+    return all(map(_is_of_launch, op.operands))
 
 
 def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
     """A program whose workgroups do the work of `by` neighbours along x.  `groups`: source of their number."""
-    lanes = program.lanes
+    lanes, is_whole = program.lanes, program.lanes == SUBGROUP_SIZE
+    workgroup = (lanes * by, 1, 1) if is_whole else (lanes, by, 1)
     b = Builder.on(
-        replace(program, workgroup=(lanes * by, 1, 1), grid=None, params=groups.params(program), body=Block())
+        replace(program, workgroup=workgroup, grid=None, params=groups.params(program), body=Block())
     )
     b.loc = program.loc
     emit = OpEmitter(b.program.body.ops, program.loc)
     count = groups.emit(emit, program)
     if isinstance(count, Refusal):
         return count
-    is_whole = lanes == SUBGROUP_SIZE
-    number = b.subgroup_id() if is_whole else b.shr(b.local_id("x"), lanes.bit_length() - 1)
+    number = b.subgroup_id() if is_whole else b.local_id("y")
     group = b.add(b.mul(b.workgroup_id("x"), by), number)
     exists = b.lt(group, count)
-    local = b.lane_id() if is_whole else b.and_(b.local_id("x"), lanes - 1)
+    local = b.lane_id() if is_whole else b.local_id("x")
     constants = {
         ("subgroup_id", ""): b.const(0),
         ("num_subgroups", ""): b.const(1),

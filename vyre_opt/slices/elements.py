@@ -14,13 +14,12 @@ from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
-from .layout import STRIP, UNPACKED, Group, Layout, MatrixLayout
+from .layout import STRIP, UNPACKED, Extent, Group, Layout, MatrixLayout
 from .memory import Memory
 from .nodes import (
     BroadcastNode,
     ColumnNode,
     ElementwiseNode,
-    Extent,
     IotaNode,
     LoadNode,
     Node,
@@ -29,7 +28,7 @@ from .nodes import (
 )
 from .schedule import STRIP_PAD, SliceSchedule
 
-__all__ = ["Elements", "slice_error"]
+__all__ = ["Elements", "OpenLengthError", "slice_error"]
 
 T = TypeVar("T")
 
@@ -37,6 +36,10 @@ AT_ONCE = 4
 """Groups of a strip that are computed together, for independent instructions."""
 MAX_REGISTERS, MAX_REQUIRED = 64, 256
 """The most elements of an open row that an invocation keeps in registers, if its length is known; and if an op requires it."""
+
+
+class OpenLengthError(DiagnosticError):
+    """An op needs the length of a row, which only a call has."""
 
 
 def slice_error(op: Op, message: str, help: str | None = None) -> DiagnosticError:
@@ -101,9 +104,11 @@ class Elements:
         """Layout of a slice, also if a loop computes its elements; None if its length is unknown."""
         own = self.own_layout(node)
         numbers = [extent.number for extent in node.extents if extent.number is not None]
-        if own is not None or len(numbers) < len(node.extents):
-            return own
-        return self.layout_of(numbers)
+        if own is None and len(numbers) == len(node.extents):
+            return self.layout_of(numbers)
+        if own is None and len(node.extents) == 1:
+            return Layout.of_open(node.extents[0], self.lanes, self.neighbours)
+        return own
 
     def own_layout(self, node: Node) -> Layout | None:
         """Layout that a slice has because it, or its operand, is in registers; None if its extents decide."""
@@ -119,11 +124,12 @@ class Elements:
         """The layout of a slice for an op that needs it in registers.  Raises DiagnosticError if that is impossible."""
         layout = self.known_layout(node)
         if layout is None:
-            raise slice_error(
+            error = slice_error(
                 op,
                 f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
                 "take a block of a fixed size, or give the buffer a fixed extent",
             )
+            raise OpenLengthError(error.diagnostics)
         if layout.registers > MAX_REQUIRED:
             raise slice_error(
                 op,
@@ -154,7 +160,10 @@ class Elements:
             step = column_lanes * layout.width
             first = self.offset_by(self.first_column(layout), j * step)
             columns = [self.offset_by(first, k) for k in range(layout.width)]
-            if (j + 1) * step > layout.columns:
+            if layout.open is not None and (j + 1) * step > layout.open.least:
+                is_whole = layout.width == 1
+                inside = [b.lt(each, layout.open.value) for each in columns]
+            elif (j + 1) * step > layout.columns:
                 is_whole = layout.columns % layout.width == 0
                 ends = columns[-1:] if is_whole else columns  # of which each is in bounds if the last one is
                 below: list[Value] = [b.lt(each, layout.columns) for each in ends]
@@ -414,6 +423,8 @@ class Elements:
         def move() -> RegisterNode:
             if isinstance(node.layout, MatrixLayout) and layout == node.layout.by_lanes:
                 return self.by_lanes(node, node.layout)
+            if isinstance(node.layout, Layout) and layout == replace(node.layout, open=layout.open):
+                return replace(node, layout=layout)  # both lengths are equal
             return self.exchange(node, layout, node.extents, node.dtype, is_transposed=False)
 
         return self.cached((node, layout), move)

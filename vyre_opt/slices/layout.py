@@ -6,7 +6,7 @@ The invocations form `row_lanes` rows of `column_lanes`; each has `width` adjace
     lane 16    lane 17                       columns 0 to 3, 4 to 7, ... of row 1      (column_lanes = 16)
 
 and rounds of this cover the slice.  Along an extent of 1 all lanes have the same element.  A slice of one extent is a row, or
-a column after a sum along rows.
+a column after a sum along rows.  A row of open length has rounds for the most elements that it may have.
 
 Sums of products on a GPU have paired lanes: lanes 0 and 1 are in the same column of lanes, and so on.  Half a subgroup then
 reads vectors of factors at once, since lanes 0 and 1 read the same right factors, and lanes 0 and 2 the same left ones:
@@ -24,8 +24,8 @@ units' fragments, so that matrix_pack and matrix_unpack move no element between 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import field, replace
 
 from ..ir.builder import Builder
 from ..ir.ops import SUBGROUP_SIZE
@@ -33,7 +33,17 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from ..records import dataclass
 
-__all__ = ["FOLDED", "GROUP", "MAX_COLUMNS", "STRIP", "AnyLayout", "Group", "Layout", "MatrixLayout"]
+__all__ = [
+    "FOLDED",
+    "GROUP",
+    "MAX_COLUMNS",
+    "STRIP",
+    "AnyLayout",
+    "Extent",
+    "Group",
+    "Layout",
+    "MatrixLayout",
+]
 
 FOLDED = 4096
 """Positions of a sum that are a multiple of FOLDED apart are combined first, see language.md."""
@@ -52,7 +62,26 @@ multiply several at once."""
 
 
 @dataclass(frozen=True)
+class Extent:
+    """`value`: the extent as a u32 value; `number`: the extent if it is a constant.  `least`, `most`: bounds of one that is not,
+    as far as known.  Extents with equal `key` are equal."""
+
+    value: Value = field(compare=False)
+    number: int | None = field(compare=False)
+    key: Hashable
+    least: int = field(default=0, compare=False)
+    most: int | None = field(default=None, compare=False)
+
+    @property
+    def capacity(self) -> int | None:
+        """The most elements along the extent."""
+        return self.most if self.number is None else self.number
+
+
+@dataclass(frozen=True)
 class Layout:
+    """`columns`: the most that a row may have if `open` is the length of the only one."""
+
     rows: int
     columns: int
     row_lanes: int
@@ -61,6 +90,7 @@ class Layout:
     bands: int = 1
     """Bands of rows, one for each subgroup; 1 if the rows of all subgroups alternate."""
     is_paired: bool = False
+    open: Extent | None = None
 
     @classmethod
     def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
@@ -70,6 +100,13 @@ class Layout:
         while column_lanes < lanes and column_lanes * neighbours < columns:
             column_lanes *= 2
         return cls(rows, columns, lanes // column_lanes, column_lanes, neighbours)
+
+    @classmethod
+    def of_open(cls, extent: Extent, lanes: int, neighbours: int = GROUP) -> Layout | None:
+        """Layout of a row of open length; None if it may have any."""
+        if extent.most is None:
+            return None
+        return replace(cls.of([max(2, extent.most)], lanes, neighbours), open=extent)
 
     @classmethod
     def of_sums(cls, rows: int, columns: int, lanes: int) -> Layout:
@@ -92,7 +129,7 @@ class Layout:
 
     def with_extents(self, rows: int, columns: int) -> Layout:
         """The same lanes for other extents."""
-        return replace(self, rows=rows, columns=columns)
+        return replace(self, rows=rows, columns=columns, open=self.open if columns == self.columns else None)
 
     @property
     def width(self) -> int:

@@ -30,13 +30,12 @@ from ..ir.unlike_extents import unlike_extents
 from ..records import dataclass
 from .copies_ahead import CopiesAhead
 from .elements import Elements, slice_error
-from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
+from .layout import FOLDED, AnyLayout, Extent, Group, Layout, MatrixLayout
 from .masks import whole_mask
 from .nodes import (
     BroadcastNode,
     ColumnNode,
     ElementwiseNode,
-    Extent,
     IotaNode,
     LoadNode,
     Node,
@@ -44,6 +43,7 @@ from .nodes import (
     SplatNode,
     loads,
 )
+from .row_lengths import Bounds, Row, asserted_lengths
 from .scans import Scan
 from .schedule import SliceSchedule, may_share
 from .sums import Fold
@@ -156,6 +156,7 @@ class _Lowering:
         self.of_control = _of_control(program)
         self.shared_buffers = _shared_buffers(program.body)
         self.last_uses = _last_uses(program)
+        self.row_lengths = asserted_lengths(program)
         self.number = 0
         """Number of the op that is being lowered, in program order."""
         self.loads: dict[str, list[tuple[Value, LoadNode]]] = {}
@@ -379,8 +380,14 @@ class _Lowering:
             return self.fixed(total - begin)
         length = self.elements.length(name, dimension)
         if begin == 0:
-            return Extent(length, None, (name, dimension))
-        return Extent(b.sub(length, b.cast(start, DataType.U32)), None, (name, dimension, start))
+            return self.whole_row(name, dimension, length)
+        most = self.row_lengths.get(Row(name, dimension), Bounds()).most
+        rest = b.sub(length, b.cast(start, DataType.U32))
+        return Extent(rest, None, (name, dimension, start), most=most)
+
+    def whole_row(self, buffer: str, dimension: int, length: Value) -> Extent:
+        row = Row(buffer, dimension)
+        return Extent(length, None, row, *self.row_lengths.get(row, Bounds()))
 
     def fixed(self, number: int) -> Extent:
         return Extent(self.b.const(number), number, number)
@@ -442,11 +449,9 @@ class _Lowering:
         if isinstance(owner, Op) and owner.name == "len":
             dimension = owner.attrs.get("dimension") or 0
             total = self.b.program.buffers[owner.attrs["buffer"]].shape[dimension]
-            return (
-                Extent(length, None, (owner.attrs["buffer"], dimension))
-                if total is None
-                else self.fixed(total)
-            )
+            if total is None:
+                return self.whole_row(owner.attrs["buffer"], dimension, length)
+            return self.fixed(total)
         return Extent(length, None, length)
 
     def length(self, op: Op) -> None:
@@ -612,7 +617,9 @@ class _Lowering:
 
     def by_rows(self, node: Node) -> Layout:
         """The layout of a slice with rows along rows of lanes, even if the slice is a column now."""
-        return Layout.of([extent.number or 0 for extent in node.extents], self.lanes)
+        extents = node.extents
+        open_row = Layout.of_open(extents[0], self.lanes) if len(extents) == 1 else None
+        return open_row or Layout.of([extent.number or 0 for extent in extents], self.lanes)
 
     def transpose(self, op: Op) -> None:
         if op.result in self.units.transposes:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
 from ..records import dataclass
-from .layout import AnyLayout
+from .layout import AnyLayout, Extent
 
 __all__ = [
     "ElementwiseNode",
     "IotaNode",
-    "Extent",
     "RegisterNode",
     "LoadNode",
     "Node",
@@ -22,15 +21,6 @@ __all__ = [
     "loads",
     "made_of",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class Extent:
-    """`value`: the extent as a u32 value; `number`: the extent if it is a constant.  Extents with equal `key` are equal."""
-
-    value: Value
-    number: int | None
-    key: Hashable
 
 
 @dataclass(frozen=True, eq=False)

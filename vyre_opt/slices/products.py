@@ -8,8 +8,8 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from ..records import dataclass
 from .elements import Elements
-from .layout import GROUP, Layout
-from .nodes import Extent, Node, RegisterNode
+from .layout import GROUP, Extent, Layout
+from .nodes import Node, RegisterNode
 
 __all__ = ["Factor", "product"]
 

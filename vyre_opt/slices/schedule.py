@@ -14,6 +14,7 @@ from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from ..records import dataclass
 from .layout import FOLDED, GROUP, MAX_COLUMNS, STRIP, MatrixLayout
+from .row_lengths import Bounds, Row, asserted_lengths
 
 __all__ = [
     "SliceMachine",
@@ -41,9 +42,13 @@ REGISTERS_ON_GPU = REGISTERS | {64: 40, 128: 48}
 """The same on a GPU, where lanes with few elements overlap little computation with loads (30,000 rows of 2,300 bf16 on an H200 by 64, 128 and 256
 lanes: softmax 100, 112, 139 us, cross entropy 71, 86, 121; 10,000 of 3,000 f32: softmax 63.2 us by 64, 61.7 by 128)."""
 REGISTERS_OF_SHORT, MIN_LANES = 8, 4
-"""The most elements of a lane, and for unaligned rows the fewest lanes, if a row has a part of a subgroup, see
+"""The most elements of a lane, and for unaligned rows of a GPU the fewest lanes, if a row has a part of a subgroup, see
 `wide_workgroups` (softmax on an H200: 2^20 rows of 32 f32 by 32 lanes 159 us, by 8
-and by 4 67, by 2 81; of 32 bf16 172, 47, 39, 41; of 7 f32 by 32 lanes 116 us, by 2 22, by 1 40)."""
+and by 4 67, by 2 81; of 32 bf16 172, 47, 39, 41; of 7 f32 by 32 lanes 116 us, by 2 22, by 1 40.  10^6 elements of f32 on 2 cores with
+AVX-512: rows of 8 by 32 lanes 2,592 us, by 1 491; of 64 by 32 459, by 8 375)."""
+APART = 512
+"""The most elements of a row on the CPU whose neighbours are in different lanes: only long rows are worth the shuffles that gather vectors of
+neighbours (10^6 elements of f32 on 2 cores with AVX-512: softmax of 256 by 32 lanes 372 us apart, 848 together; of 1,024 558 and 468)."""
 REGISTERS_OF_PRODUCTS = REGISTERS | {128: 32}
 """The same for programs with products, in which a lane reuses each loaded element for all its sums in a row or column
 (4,096^3 of f32 on an H200 by blocks of 64 x 64 x 32: 3,740 us by 128 lanes, 4,120 by 256, 4,820 by 64)."""
@@ -58,6 +63,7 @@ fit a multiprocessor, or 2 stages in all of it (4,096^3 of f32 on an H200:
 by blocks of 64 x 64 x 32 3,510 us by 2 stages, 3,360 by 3; of 128 x 64 x 32 3,230 by 2, of 128 x 128 x 32 3,325 by 2, 3,480 by 3)."""
 
 
+NEIGHBOURS = (1, GROUP, 2 * GROUP)
 UNITS = ("none", "subgroups", "warpgroups")
 DEPTH = 16
 """Depth of a product of two matrices; the extents of factors are multiples of it."""
@@ -88,7 +94,7 @@ class SliceMachine:
 @dataclass(frozen=True)
 class SliceSchedule:
     """`lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of a lane at a time, 4 if vectors
-    of them are aligned, otherwise 1.  `workgroups`: workgroups of a cluster, which share the rows.  `units`: what multiplies
+    of them are aligned, 8 of two bytes, otherwise 1.  `workgroups`: workgroups of a cluster, which share the rows.  `units`: what multiplies
     blocks of f16 and bf16 on matrix units: `none`, `subgroups`, or `warpgroups` of four subgroups.  `stages`: tiles of each
     factor in a loop that copies ahead; 1 for no copies."""
 
@@ -110,8 +116,8 @@ class SliceSchedule:
                 f"workgroups that share a row are {', '.join(map(str, WORKGROUPS[:-1]))} or {WORKGROUPS[-1]}, and together have up to "
                 f"{FOLDED} elements at a time, not {self.workgroups} of {self.lanes} lanes with {self.neighbours}"
             )
-        if self.neighbours not in (1, GROUP):
-            raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
+        if self.neighbours not in NEIGHBOURS:
+            raise ValueError(f"neighbours are 1, 4 or 8, not {self.neighbours}")
         if not 1 <= self.lanes <= MAX_LANES or self.lanes & (self.lanes - 1):
             raise ValueError(f"lanes are a power of two from 1 to {MAX_LANES}, not {self.lanes}")
 
@@ -135,13 +141,19 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
     longest, processors = longest_slice(program), machine.processors
     registers = REGISTERS_OF_PRODUCTS if dots else REGISTERS_ON_GPU if machine.is_gpu else REGISTERS
     lanes = _fewest_lanes(registers, longest)
-    if machine.is_gpu and longest <= SUBGROUP_SIZE // 2 * REGISTERS_OF_SHORT and is_in_part(program):
-        minimum = max(1, -(-longest // REGISTERS_OF_SHORT), min(longest, MIN_LANES) if neighbours == 1 else 1)
+    if not machine.is_gpu and not dots and longest <= APART:
+        neighbours = 1
+    if longest <= SUBGROUP_SIZE // 2 * REGISTERS_OF_SHORT and is_in_part(program):
+        minimum = max(1, -(-longest // REGISTERS_OF_SHORT))
+        if machine.is_gpu and neighbours == 1:
+            minimum = max(minimum, min(longest, MIN_LANES))
         lanes = 1 << (minimum - 1).bit_length()
     schedule = SliceSchedule(lanes, neighbours)
-    if not processors or program.grid is None or longest < WIDE or not may_share(program):
-        return schedule
-    return _share_rows(schedule, longest, prod(program.grid), processors)
+    if processors and program.grid is not None and longest >= WIDE and may_share(program):
+        schedule = _share_rows(schedule, longest, prod(program.grid), processors)
+    if machine.is_gpu and schedule.workgroups == 1 and _are_short_vectors(program, 2 * GROUP):
+        return replace(schedule, neighbours=min(2 * GROUP, FOLDED // lanes))
+    return schedule
 
 
 def _fewest_lanes(registers_of: Mapping[int, int], elements: int) -> int:
@@ -323,17 +335,23 @@ def _factors(program: Program) -> set[Value]:
 
 
 def longest_slice(program: Program, excluded: AbstractSet[Value] = frozenset()) -> int:
-    """Elements of the longest slice of a program that is not in `excluded`; an open row counts as OPEN_LANES lanes hold."""
-    longest = 0
+    """Elements of the longest slice of a program that is not in `excluded`; an open row counts as what it may have, or
+    OPEN_LANES lanes hold."""
+    longest, known = 0, asserted_lengths(program)
     for op in program.walk():
         if not op.definition.format.startswith("slice_") or not op.results or op.result in excluded:
             continue
         extents = op.result.type.extents
         if op.name == "slice_load":
-            shape = program.buffers[op.attrs["buffer"]].shape
+            name, shape = op.attrs["buffer"], program.buffers[op.attrs["buffer"]].shape
+            first = len(shape) - len(extents)
             extents = tuple(
                 total if extent is None else extent
-                for extent, total in zip(extents, shape[len(shape) - len(extents) :], strict=True)
+                for extent, total in zip(extents, shape[first:], strict=True)
+            )
+            extents = tuple(
+                known.get(Row(name, first + axis), Bounds()).most if extent is None else extent
+                for axis, extent in enumerate(extents)
             )
         if None not in extents:
             longest = max(longest, prod(extent or 0 for extent in extents))
@@ -342,14 +360,21 @@ def longest_slice(program: Program, excluded: AbstractSet[Value] = frozenset()) 
     return longest
 
 
-def _are_aligned(program: Program) -> bool:
-    """Whether GROUP adjacent elements of each slice are an aligned vector of a buffer."""
+def _are_short_vectors(program: Program, count: int) -> bool:
+    """Whether the slices of a program are rows of 16-bit elements, of which `count` adjacent ones are an aligned vector."""
+    accesses = [op for op in program.walk() if op.definition.format in ("slice_load", "slice_store")]
+    types = {program.buffers[op.attrs["buffer"]].dtype.bits for op in accesses}
+    return types == {16} and _is_of_rows(program, set()) and _are_aligned(program, count)
+
+
+def _are_aligned(program: Program, count: int = GROUP) -> bool:
+    """Whether `count` adjacent elements of each slice are an aligned vector of a buffer."""
     alignment = Alignment(program)
     for op in program.walk():
         if op.definition.format not in ("slice_load", "slice_store"):
             continue
         rows = program.buffers[op.attrs["buffer"]].shape[1:]
-        if (rows and (rows[-1] or 1) % GROUP) or 1 << alignment.of(op.indices[-1]) < GROUP:
+        if (rows and (rows[-1] or 1) % count) or 1 << alignment.of(op.indices[-1]) < count:
             return False
     return True
 

@@ -159,6 +159,7 @@ def test_a_fault_names_the_dimension(library: Any) -> None:
     assert "outside along dimension 0" in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:this launch has 0 invocations:vyre_opt.ProgramWarning")
 @pytest.mark.parametrize("passes", [None, "default"])
 def test_a_grid_without_workgroups_launches_nothing(library: Any, passes: str | None) -> None:
     """The driver refuses such a grid; empty arrays ask for one."""

@@ -76,8 +76,11 @@ class LaunchStep:
 
         Of neighbours x is `4 to 7`; the workgroup is None where it is one of several that take turns.
         """
-        width = self._workgroup[0]  # several narrow workgroups are one of it
-        group, lane = divmod(workgroup[0] * self.program.workgroup[0] + local[0], width)
+        (width, own_rows, _), (across, rows, _) = self._workgroup, self.program.workgroup
+        if rows > own_rows:  # each row of invocations is a workgroup of it
+            across, local = across * rows, (local[0] + across * local[1], 0, local[2])
+        # several narrow workgroups are one of it
+        group, lane = divmod(workgroup[0] * across + local[0], width)
         workgroup, local = (group, *workgroup[1:]), (lane, *local[1:])
         groups, lanes = self.neighbours.written(workgroup, local, self._workgroup)
         return None if self.takes_turns else groups, lanes
