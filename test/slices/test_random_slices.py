@@ -23,7 +23,6 @@ PASSES = (
     "lower_slices{lanes=512 neighbours=1}",
     "lower_slices{units=none},default",  # units add in an order of their own
     "lower_slices{lanes=128 neighbours=4}",
-    "lower_slices{lanes=64 neighbours=8}",
     "lower_slices{lanes=64 stages=3 units=none}",
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -89,26 +88,3 @@ def test_an_assert_says_how_long_rows_are() -> None:
     assert executable({"x": x}, 3, lengths={"y": 3})["y"].tolist() == [99, 199, 299]
     with pytest.raises(ProgramError, match="at most 100 columns"):
         executable({"x": x.reshape(1, 300)}, 1, lengths={"y": 1})
-
-
-SCALED = """vyre 2
-program @p workgroup(1) {
-  buffer @x : bf16[?, 1024] read binding(0)
-  buffer @y : bf16[?, 1024] write binding(1) live_out
-  %r = workgroup_id x
-  %row = slice_load @x[%r, 0] : slice<1024xbf16>
-  %wide = cast %row : slice<1024xbf16> -> slice<1024xf32>
-  %s = slice_reduce<add> %wide[0] : f32
-  %all = slice_broadcast %s : slice<1024xf32>
-  %q = div %wide, %all fastmath<arcp> : slice<1024xf32>
-  %z = cast %q : slice<1024xf32> -> slice<1024xbf16>
-  slice_store %z, @y[%r, 0] : slice<1024xbf16>
-}
-"""
-
-
-def test_short_elements_are_moved_as_wide_vectors_on_a_gpu() -> None:
-    ptx = vyre.compile(SCALED, target="cuda", passes="default").ptx("sm_90")
-    assert re.search(r"ld\.global(\.nc)?\.v4\.b32", ptx)
-    assert "st.global.v4.b32" in ptx
-    assert not re.search(r"(ld|st)\.global(\.nc)?(\.v2)?\.b16", ptx)

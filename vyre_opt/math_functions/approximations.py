@@ -27,7 +27,7 @@ from .trigonometry import where_large
 
 __all__ = ["APPROXIMATIONS"]
 
-_LN2 = float(LN2)
+_LN2, _LN2_LOW = words(LN2, 2, F32)
 _LOG2_E, _LOG2_E_LOW = words(1 / LN2, 2, F32)
 _MOST = 128.0 - 2.0**-17
 
@@ -38,8 +38,7 @@ _MOST = 128.0 - 2.0**-17
 def _power_of_2(p: Real, e: Real | None = None) -> Real:
     """2^(p + e) for |e| < 2^-10, or for p = _MOST and any positive e; zero where it is no normal number."""
     if p.graph.has_instructions:
-        power = p.instruction("exp2")
-        return power if e is None else fma(power, e * _LN2, power)
+        return p.instruction("exp2") if e is None else _nearby(p, e * _LN2)
     p = select(p > 128.0, 128.0, p)
     p = select(p < -126.5, -126.5, p)  # a NaN stays
     whole = (p - 0.5) + F32.integral  # the floor of p is in its low bits, or p - 1 where p is odd
@@ -47,6 +46,12 @@ def _power_of_2(p: Real, e: Real | None = None) -> Real:
     power = polynomial(fraction if e is None else fraction + e, coefficients.SHORT_EXP2["f32"])
     exponent = whole.bits() + (F32.bias - F32.encode(F32.integral))
     return power * (exponent << F32.fraction_bits).real()  # by 0 below 2^-126, by infinity at 128
+
+
+def _nearby(p: Real, t: Real) -> Real:
+    """2^p e^t for |t| < 2^-10, or for p = _MOST and any positive t, by an instruction."""
+    power = p.instruction("exp2")
+    return fma(power, t, power)
 
 
 def _below_128(p: Real) -> Real:
@@ -60,6 +65,9 @@ def _exp2(x: Real) -> Real:
 
 def _exp(x: Real) -> Real:
     p = _below_128(x * _LOG2_E)
+    if p.graph.has_instructions:
+        t = fma(-p, _LN2_LOW, fma(-p, _LN2, x))  # x - p ln 2
+        return _nearby(p, select(t > -1.0, t, -1.0))  # a NaN where p and x are -infinity
     e = fma(x, _LOG2_E_LOW, fma(x, _LOG2_E, -p))
     return _power_of_2(p, select(p > -128.0, e, 0.0))
 

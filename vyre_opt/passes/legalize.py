@@ -1,7 +1,7 @@
 """Legalization: what a target does to programs before it writes LLVM IR.
 
-    cpu     expand_ops, lower_slices, workgroup_reductions, row_major, matrix_fragments, flatten, print_records
-    cuda    expand_ops, lower_slices, workgroup_reductions, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
+    cpu     expand_ops, lower_slices, workgroup_reductions, reciprocals, row_major, matrix_fragments, flatten, print_records
+    cuda    expand_ops, lower_slices, workgroup_reductions, reciprocals, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
     ref     expand_ops
 
 `legalize{target=cuda}` stands for those of a target.  Every target runs them by itself, and `vyre-opt` too with
@@ -129,6 +129,13 @@ class WorkgroupReductions(Legalization):
     name = "workgroup_reductions"
     summary = "Replace reductions and scans of workgroups by those of their subgroups and workgroup memory."
     rewrite_module = "vyre_opt.lowering.common.workgroup_reductions"
+
+
+@register
+class Reciprocals(Legalization):
+    name = "reciprocals"
+    summary = "Multiply by one reciprocal in place of several quotients, where a program allows it."
+    rewrite_module = "vyre_opt.lowering.common.reciprocals"
 
 
 @register

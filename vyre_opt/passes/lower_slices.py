@@ -21,7 +21,7 @@ BEST = "best"
 class LowerSlicesOptions:
     """Options of the schedule; 0 chooses the best value.
 
-    `lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of an invocation, 1, 4 or 8.
+    `lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of an invocation, 1 or 4.
     `workgroups`: workgroups that share a row, 1 to 16.  `stages`: tiles of factors that copies run ahead, 1 to 8.
     `units`: what multiplies blocks on matrix units: none, subgroups, warpgroups or best.
     """

@@ -74,6 +74,7 @@ LEGALIZATIONS = (
     "legalize",
     "matrix_fragments",
     "print_records",
+    "reciprocals",
     "row_major",
     "warpgroups",
     "workgroup_reductions",

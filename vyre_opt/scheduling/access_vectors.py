@@ -27,7 +27,7 @@ from ..analysis.effects import Effects, effects_of, summarize
 from ..analysis.linear import LinearAnalysis, Terms
 from ..fusion.remark_sink import RemarkSink
 from ..ir.ops import OPS
-from ..ir.program import Block, Op, Program, Value
+from ..ir.program import Block, Op, Program, Unnamed, Value
 from ..ir.types import DataType
 from ..records import dataclass
 
@@ -311,6 +311,19 @@ def _vector_store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tup
     last = max((same[0] for same in accesses), key=lambda access: access.position)
     values = tuple([store.operands[0] for store in stores])
     vector = Value(values[0].name, DataType.vec(base.dtype, lanes))
-    vector_op = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
     store = Op(OPS["store"], (vector, *stores[0].indices), (), stores[0].attrs, (), stores[0].loc)
-    return last.position, [vector_op, store]
+    return last.position, [*_vector_of(values, vector, last.op), store]
+
+
+def _vector_of(values: tuple[Value, ...], vector: Value, like: Op) -> list[Op]:
+    """Ops for the vector of some values; values that are casts are cast together, since GPUs round two at a time."""
+    casts = [value.owner for value in values]
+    sources = tuple([op.operands[0] for op in casts if isinstance(op, Op) and op.name == "cast"])
+    types = {source.type for source in sources}
+    if len(sources) < len(values) or len(types) > 1 or types.pop() is not DataType.F32:
+        return [Op(OPS["vector"], values, (vector,), {}, (), like.loc)]
+    wide = Value(Unnamed(f"{vector.name}_wide"), DataType.vec(DataType.F32, len(values)))
+    return [
+        Op(OPS["vector"], sources, (wide,), {}, (), like.loc),
+        Op(OPS["cast"], (wide,), (vector,), {}, (), like.loc),
+    ]

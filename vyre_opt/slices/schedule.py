@@ -41,12 +41,15 @@ REGISTERS = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 REGISTERS_ON_GPU = REGISTERS | {64: 40, 128: 48}
 """The same on a GPU, where lanes with few elements overlap little computation with loads (30,000 rows of 2,300 bf16 on an H200 by 64, 128 and 256
 lanes: softmax 100, 112, 139 us, cross entropy 71, 86, 121; 10,000 of 3,000 f32: softmax 63.2 us by 64, 61.7 by 128)."""
+REGISTERS_ON_CPU = dict.fromkeys((32, 64, 128, 256, 512), 8) | {1024: 64}
+"""The same on the CPU, where more are spilled (16 x 10^6 f32 on 16 cores with AVX-512, softmax: rows of 2,048 by 256 lanes 1,448 us, by 128
+1,773; of 4,096 by 512 1,531, by 256 1,666; of 7,264 by 1,024 1,541, by 256 2,003)."""
 REGISTERS_OF_SHORT, MIN_LANES = 8, 4
 """The most elements of a lane, and for unaligned rows of a GPU the fewest lanes, if a row has a part of a subgroup, see
 `wide_workgroups` (softmax on an H200: 2^20 rows of 32 f32 by 32 lanes 159 us, by 8
 and by 4 67, by 2 81; of 32 bf16 172, 47, 39, 41; of 7 f32 by 32 lanes 116 us, by 2 22, by 1 40.  10^6 elements of f32 on 2 cores with
 AVX-512: rows of 8 by 32 lanes 2,592 us, by 1 491; of 64 by 32 459, by 8 375)."""
-APART = 512
+APART = 256
 """The most elements of a row on the CPU whose neighbours are in different lanes: only long rows are worth the shuffles that gather vectors of
 neighbours (10^6 elements of f32 on 2 cores with AVX-512: softmax of 256 by 32 lanes 372 us apart, 848 together; of 1,024 558 and 468)."""
 REGISTERS_OF_PRODUCTS = REGISTERS | {128: 32}
@@ -63,7 +66,6 @@ fit a multiprocessor, or 2 stages in all of it (4,096^3 of f32 on an H200:
 by blocks of 64 x 64 x 32 3,510 us by 2 stages, 3,360 by 3; of 128 x 64 x 32 3,230 by 2, of 128 x 128 x 32 3,325 by 2, 3,480 by 3)."""
 
 
-NEIGHBOURS = (1, GROUP, 2 * GROUP)
 UNITS = ("none", "subgroups", "warpgroups")
 DEPTH = 16
 """Depth of a product of two matrices; the extents of factors are multiples of it."""
@@ -94,7 +96,7 @@ class SliceMachine:
 @dataclass(frozen=True)
 class SliceSchedule:
     """`lanes`: invocations of a workgroup, a power of two.  `neighbours`: adjacent elements of a lane at a time, 4 if vectors
-    of them are aligned, 8 of two bytes, otherwise 1.  `workgroups`: workgroups of a cluster, which share the rows.  `units`: what multiplies
+    of them are aligned, otherwise 1.  `workgroups`: workgroups of a cluster, which share the rows.  `units`: what multiplies
     blocks of f16 and bf16 on matrix units: `none`, `subgroups`, or `warpgroups` of four subgroups.  `stages`: tiles of each
     factor in a loop that copies ahead; 1 for no copies."""
 
@@ -116,8 +118,8 @@ class SliceSchedule:
                 f"workgroups that share a row are {', '.join(map(str, WORKGROUPS[:-1]))} or {WORKGROUPS[-1]}, and together have up to "
                 f"{FOLDED} elements at a time, not {self.workgroups} of {self.lanes} lanes with {self.neighbours}"
             )
-        if self.neighbours not in NEIGHBOURS:
-            raise ValueError(f"neighbours are 1, 4 or 8, not {self.neighbours}")
+        if self.neighbours not in (1, GROUP):
+            raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
         if not 1 <= self.lanes <= MAX_LANES or self.lanes & (self.lanes - 1):
             raise ValueError(f"lanes are a power of two from 1 to {MAX_LANES}, not {self.lanes}")
 
@@ -138,8 +140,8 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
             _stages(program, schedule, machine.memory // part, registers) for part, registers in TILE_STAGES
         )
         return replace(schedule, stages=max(stages))
-    longest, processors = longest_slice(program), machine.processors
-    registers = REGISTERS_OF_PRODUCTS if dots else REGISTERS_ON_GPU if machine.is_gpu else REGISTERS
+    registers = REGISTERS_OF_PRODUCTS if dots else REGISTERS_ON_GPU if machine.is_gpu else REGISTERS_ON_CPU
+    longest, processors = longest_slice(program, registers=registers), machine.processors
     lanes = _fewest_lanes(registers, longest)
     if not machine.is_gpu and not dots and longest <= APART:
         neighbours = 1
@@ -149,11 +151,9 @@ def slice_schedule(program: Program, machine: SliceMachine | None = None) -> Sli
             minimum = max(minimum, min(longest, MIN_LANES))
         lanes = 1 << (minimum - 1).bit_length()
     schedule = SliceSchedule(lanes, neighbours)
-    if processors and program.grid is not None and longest >= WIDE and may_share(program):
-        schedule = _share_rows(schedule, longest, prod(program.grid), processors)
-    if machine.is_gpu and schedule.workgroups == 1 and _are_short_vectors(program, 2 * GROUP):
-        return replace(schedule, neighbours=min(2 * GROUP, FOLDED // lanes))
-    return schedule
+    if not processors or program.grid is None or longest < WIDE or not may_share(program):
+        return schedule
+    return _share_rows(schedule, longest, prod(program.grid), processors)
 
 
 def _fewest_lanes(registers_of: Mapping[int, int], elements: int) -> int:
@@ -334,7 +334,11 @@ def _factors(program: Program) -> set[Value]:
     return factors
 
 
-def longest_slice(program: Program, excluded: AbstractSet[Value] = frozenset()) -> int:
+def longest_slice(
+    program: Program,
+    excluded: AbstractSet[Value] = frozenset(),
+    registers: Mapping[int, int] = REGISTERS,
+) -> int:
     """Elements of the longest slice of a program that is not in `excluded`; an open row counts as what it may have, or
     OPEN_LANES lanes hold."""
     longest, known = 0, asserted_lengths(program)
@@ -356,25 +360,18 @@ def longest_slice(program: Program, excluded: AbstractSet[Value] = frozenset()) 
         if None not in extents:
             longest = max(longest, prod(extent or 0 for extent in extents))
         elif op.name == "slice_load":
-            longest = max(longest, OPEN_LANES * REGISTERS[OPEN_LANES])
+            longest = max(longest, OPEN_LANES * registers[OPEN_LANES])
     return longest
 
 
-def _are_short_vectors(program: Program, count: int) -> bool:
-    """Whether the slices of a program are rows of 16-bit elements, of which `count` adjacent ones are an aligned vector."""
-    accesses = [op for op in program.walk() if op.definition.format in ("slice_load", "slice_store")]
-    types = {program.buffers[op.attrs["buffer"]].dtype.bits for op in accesses}
-    return types == {16} and _is_of_rows(program, set()) and _are_aligned(program, count)
-
-
-def _are_aligned(program: Program, count: int = GROUP) -> bool:
-    """Whether `count` adjacent elements of each slice are an aligned vector of a buffer."""
+def _are_aligned(program: Program) -> bool:
+    """Whether GROUP adjacent elements of each slice are an aligned vector of a buffer."""
     alignment = Alignment(program)
     for op in program.walk():
         if op.definition.format not in ("slice_load", "slice_store"):
             continue
         rows = program.buffers[op.attrs["buffer"]].shape[1:]
-        if (rows and (rows[-1] or 1) % count) or 1 << alignment.of(op.indices[-1]) < count:
+        if (rows and (rows[-1] or 1) % GROUP) or 1 << alignment.of(op.indices[-1]) < GROUP:
             return False
     return True
 

@@ -3,8 +3,7 @@
 positions that are a multiple of 4096 apart      in increasing order, by their lane
 the remaining 4096:       bits 0 and 1           of a group of neighbours, by its lane
                           from bit 11 down       rounds of the workgroup, by the lane; then subgroups, through
-                                                 workgroup memory; then the lanes of a subgroup, by shuffles; then two
-                                                 groups of 8 neighbours, by the lane
+                                                 workgroup memory; then the lanes of a subgroup, by shuffles
 
 Down the columns of a block the order is the same, but neighbours are in different lanes.
 """
@@ -63,12 +62,8 @@ class Fold:
     def along_rows(self, groups: Sequence[Row], layout: Layout) -> Value:
         """Combine all of a lane's groups of one row; each lane of the row gets the result."""
         lanes = 1 if layout.columns == 1 else layout.column_lanes
-        width = GROUP if self.is_ordered else layout.width
-        totals = [
-            [self.of_group(group[at : at + width]) for at in range(0, len(group), width)]
-            for group in self.fold_rounds(groups, lanes * layout.width)
-        ]
-        return self.of_group(self.across(totals, 0, lanes, layout, _bits(max(1, GROUP // layout.width))))
+        totals = [[self.of_group(group)] for group in self.fold_rounds(groups, lanes * layout.width)]
+        return self.across(totals, 0, lanes, layout, _bits(GROUP // layout.width))[0]
 
     def of_group(self, group: Row) -> Value:
         """Combine neighbours: two, then two of these."""

@@ -17,7 +17,7 @@ from ..ir.program import Op, Program, Value
 from ..ir.types import DataType
 from .block_copies import BlockCopies
 from .elements import Elements
-from .layout import GROUP, STRIP, UNPACKED_ROWS, Extent, Layout, MatrixLayout
+from .layout import STRIP, UNPACKED_ROWS, Extent, Layout, MatrixLayout
 from .memory import Tile
 from .nodes import BroadcastNode, LoadNode, Node, RegisterNode, SplatNode, made_of
 from .products import Factor, product
@@ -63,7 +63,7 @@ class Units:
 
     def layout_of(self, rows: int, columns: int) -> MatrixLayout:
         s = self.schedule
-        return MatrixLayout(rows, columns, s.lanes // SUBGROUP_SIZE, min(GROUP, s.neighbours))
+        return MatrixLayout(rows, columns, s.lanes // SUBGROUP_SIZE, s.neighbours)
 
     def row(self, layout: MatrixLayout, strip: int) -> Value:
         """The first row of a subgroup's strip."""

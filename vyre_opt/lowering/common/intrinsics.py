@@ -44,7 +44,7 @@ nvvm.cp.async.ca.shared.global.4 nvvm.cp.async.ca.shared.global.8 nvvm.cp.async.
 nvvm.cp.async.ca.shared.global.4.s nvvm.cp.async.ca.shared.global.8.s nvvm.cp.async.cg.shared.global.16.s
 nvvm.cp.async.commit.group nvvm.cp.async.wait.group
 nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.rsqrt.approx.f nvvm.sqrt.approx.f nvvm.div.full
-nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
+nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit minimum maximum
 """.split()
 
 _ALLOWED = {*_ANY_TARGET, *_HOST, *_NVPTX}

@@ -1,6 +1,6 @@
 """Legalization: what a target does to a program before it writes LLVM IR, as a tuple of named rewrites in their order.
 
-    cpu     lowering/host/legalization.py      reductions of subgroups alone, buffers of one dimension, no matrices, no calls,
+    cpu     lowering/host/legalization.py      reductions of subgroups alone, few quotients, buffers of one dimension, no matrices, no calls,
                                                prints as records
     cuda    lowering/nvptx/legalization.py     the same with calls, and products of warpgroups
 
@@ -20,6 +20,7 @@ from ...slices.lowering import lower_slices
 from ...slices.schedule import slice_schedule
 from .matrix_fragments import has_matrices
 from .print_records import with_print_records
+from .reciprocals import with_reciprocals
 from .row_major import has_strides, row_major
 from .workgroup_reductions import with_subgroup_reductions
 
@@ -28,6 +29,7 @@ __all__ = [
     "LOWERING",
     "LOWER_SLICES",
     "PRINT_RECORDS",
+    "RECIPROCALS",
     "REFUSED",
     "ROW_MAJOR",
     "WORKGROUP_REDUCTIONS",
@@ -113,6 +115,7 @@ LOWER_SLICES = Rewrite("lower_slices", lambda program, module, _: (_without_slic
 WORKGROUP_REDUCTIONS = Rewrite(
     "workgroup_reductions", lambda program, module, _: (with_subgroup_reductions(program), module)
 )
+RECIPROCALS = Rewrite("reciprocals", lambda program, module, _: (with_reciprocals(program), module))
 ROW_MAJOR = Rewrite(
     "row_major", lambda program, module, legality: (row_major(program, legality.bounds), module)
 )

@@ -134,6 +134,11 @@ class _GraphWriter:
                 names[node] = operands[int(node.payload)]
                 continue
             values = [names[operand] for operand in node.operands]
+            bound = _bound(node) if self.target == "nvptx" else None
+            if bound is not None:
+                stem, *numbers = bound
+                names[node] = self.intrinsic(stem, *(names[number] for number in numbers))
+                continue
             template = _TEMPLATES.get(node.opcode)
             if template is not None:
                 text = template.format(*values, f=self.kind, i=self.ints, b=self.flags)
@@ -207,6 +212,26 @@ class _GraphWriter:
         selected = w.emit(f"select {self.flags} {condition}, {self.kind} {result}, {self.kind} {usual}")
         w.fall_into(end)
         return w.phi(self.kind, [(usual, before), (selected, rare)])
+
+
+def _bound(node: Node) -> tuple[str, Node, Node] | None:
+    """A selection by comparison with a constant as a minimum or maximum, which is one instruction of a GPU: stem of the intrinsic, and
+    its operands.  The x86 backend sees it by itself.
+
+        c < x ? c : x    minimum(x, c)       a NaN stays         c < x ? x : c    maximumnum(x, c)    a NaN becomes c
+        x < c ? c : x    maximum(x, c)                           x < c ? x : c    minimumnum(x, c)
+    """
+    condition = node.operands[0] if node.opcode == "select" else None
+    if condition is None or condition.opcode != "lt" or {*condition.operands} != {*node.operands[1:]}:
+        return None
+    constants = [each for each in condition.operands if each.opcode == "const"]
+    if len(constants) != 1 or int(constants[0].payload) in (0, 1 << condition.graph.format.bits - 1):
+        return None  # zeros of both signs are equal, but no minimum takes either
+    (low, high), selected = condition.operands, node.operands[1]
+    stem = "minimum" if selected is low else "maximum"
+    if selected is not constants[0]:
+        stem += "num"
+    return stem, low, high
 
 
 _TEMPLATES = {
