@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from support.neighbour_programs import neighbour_program
+from support.neighbour_programs import NARROW, neighbour_program
 from support.quick import quick
 from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver import slice_lengths
+from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution import ProgramError
 from vyre_opt.execution.dispatcher import DispatcherLike
 from vyre_opt.execution.plans.neighbours import Neighbours
@@ -96,6 +97,31 @@ def test_random_programs(seeds: range, launched: list[LaunchStep]) -> None:
             np.testing.assert_array_equal(found[name], array, f"seed {seed} @{name}\n{sample.text}")
     assert any(step.neighbours.count > 1 for step in launched)
     assert any(step.takes_turns for step in launched)
+
+
+@pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 500, 10)], keep=1), ids=str)
+def test_random_programs_of_narrow_workgroups(
+    seeds: range, target: DispatcherLike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several are one, whatever ids a program asks for, before other passes replace these."""
+    widened: list[LaunchStep] = []
+    wide = LaunchRewrites._wide
+
+    def watched(*args: Any) -> LaunchStep:
+        widened.append(wide(*args))
+        return widened[-1]
+
+    monkeypatch.setattr(LaunchRewrites, "_wide", watched)
+    for seed in seeds:
+        sample = neighbour_program(seed, NARROW)
+        names = ("x", "y", "z", "bins_add", "bins_max", "bins_xor")
+        inputs = dict(zip(names, sample.arrays, strict=True))
+        expected = vyre.compile(sample.text, target="ref")(inputs, sample.grid)
+        found = vyre.compile(sample.text, target=target)(inputs, sample.grid)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, f"seed {seed} @{name}\n{sample.text}")
+    assert any(step.program.workgroup[1] > 1 for step in widened)
 
 
 @pytest.mark.parametrize(("rows", "columns", "by"), [(5, 64, 4), (33, 100, 4), (8, 70, 2), (1, 3, 1)])

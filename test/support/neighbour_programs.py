@@ -9,15 +9,18 @@ nobody writes, so that there is no race.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NeighbourProgram", "neighbour_pipeline", "neighbour_program"]
+__all__ = ["NARROW", "NeighbourProgram", "neighbour_pipeline", "neighbour_program"]
 
 BINARY = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "div", "rem", "shl", "shr")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
 WORKGROUPS = ("8", "32", "16, 2", "4, 3, 2")
+NARROW = ("1", "2", "4", "8", "16")
+"""Workgroups of less than a subgroup."""
 FACTORS = (2, 4)
 
 
@@ -120,9 +123,9 @@ class _Text:
         scope += results
 
 
-def neighbour_program(seed: int) -> NeighbourProgram:
+def neighbour_program(seed: int, workgroups: Sequence[str] = WORKGROUPS) -> NeighbourProgram:
     rng = random.Random(seed)
-    workgroup, text = rng.choice(WORKGROUPS), _Text(rng)
+    workgroup, text = rng.choice(workgroups), _Text(rng)
     grid = (rng.randrange(1, 6), rng.randrange(1, 3), 1)
     extents = [*map(int, workgroup.split(", ")), 1, 1][:3]
     width, height, depth = (a * b for a, b in zip(extents, grid, strict=True))

@@ -120,9 +120,9 @@ class SliceLengths:
         item = copy.programs[program.name]
         item.buffers, item.grid = of_lengths.buffers, of_lengths.grid
         assert_lengths(item, rows)
-        schedule = slice_schedule(item, slice_machine(target))
-        if schedule.lanes < fewest_lanes:
-            lower_in_place(item, replace(schedule, lanes=fewest_lanes))
+        if fewest_lanes > 1:
+            schedule = slice_schedule(item, slice_machine(target))
+            lower_in_place(item, replace(schedule, lanes=max(schedule.lanes, fewest_lanes)))
         pipeline = self._pipeline or PassPipeline("lower_slices,vectorize_access", target, None)
         return pipeline.result(copy).programs[program.name]
 

@@ -93,6 +93,10 @@ def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
         ("subgroup_id", ""): b.const(0),
         ("num_subgroups", ""): b.const(1),
         ("workgroup_size", "x"): b.const(lanes),
+        ("local_id", "y"): b.const(0),
+        ("workgroup_size", "y"): b.const(1),
+        ("global_id", "y"): b.workgroup_id("y"),
+        ("global_size", "y"): b.num_workgroups("y"),
     }
     body = Block((), clone(program.body.ops, {}))
     if is_whole:
