@@ -28,7 +28,7 @@ def operators(x: Read[f32], mean: f32, y: Write[f32]) -> None:
 
 
 @vyre.program(workgroup=2)
-def counters(x: ReadWrite[i32], rounds: u32) -> None:
+def counters(x: ReadWrite[i32]) -> None:
     i = vyre.local_id(0)
     v, total, n = x.vec(2)[i], 0, 0
     for k in range(1, 4):
@@ -67,7 +67,7 @@ def test_counters_stay_numbers_and_sums_become_vectors(target: str) -> None:
         total += v
     for n in range(3):
         v = v * n + total
-    counters.options(target=target)[1](x, 3)
+    counters.options(target=target)[1](x)
     assert x.tolist() == v.tolist()
 
 

@@ -19,10 +19,13 @@ from support.each import each
 from support.modules import written_module
 from support.python_kernels import python_kernel
 from support.quick import quick
+from support.warned import UNUSED
 
 import vyre_opt
 from vyre_opt import BadInputs, DiagnosticError, ProgramError, ProgramWarning
 from vyre_opt.lang import Kernel, PipelineFunction, Read, ReadWrite, Write, f32, u32
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{UNUSED}")
 
 HEAD = """import math
 import numpy as np

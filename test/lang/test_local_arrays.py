@@ -128,7 +128,7 @@ def test_elements_are_in_registers() -> None:
 
 
 @vyre.program(workgroup=1, grid=1)
-def inside(n: u32, m: i32, x: Read[u8], y: Write[f32]) -> None:
+def inside(n: u32, x: Read[u8], y: Write[f32]) -> None:
     a = vyre.local(f32, 8)
     for k in range(8):
         a[k] = f32(k)

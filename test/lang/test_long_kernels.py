@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.modules import written_module
+from support.warned import UNUSED
 
 from vyre_opt import DiagnosticError, ProgramWarning, parse
 from vyre_opt.ir import fingerprint
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{UNUSED}")
 
 HEAD = """import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32, u32

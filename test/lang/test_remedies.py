@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from support.each import each
 from support.modules import written_module
+from support.warned import UNUSED
 
 import vyre_opt
 from vyre_opt import BadInputs, Diagnostic, DiagnosticError, ProgramWarning
 from vyre_opt.ir.python_lines import guard
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{UNUSED}")
 
 HEAD = """import math
 import numpy as np
@@ -585,6 +588,7 @@ def test_what_is_surely_not_meant_is_told_and_what_may_be_is_not(tmp_path: Path)
         )
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
             kernel._warn(
                 eval(grid.strip("[]")), arrays, {}
@@ -614,6 +618,7 @@ def test_results_of_rows_that_go_along_columns_are_told(tmp_path: Path) -> None:
         kernel = module_of(tmp_path, head, f"y[r : r + 8, 0:8] = {value}", f"columns_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
         assert [help in str(each.message) for each in given] == [True] * bool(help)
 
@@ -638,6 +643,7 @@ def test_numbers_beside_slices_that_were_meant_for_axes_are_told(tmp_path: Path)
         kernel = module_of(tmp_path, head, lines, f"axes_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
@@ -695,6 +701,7 @@ def test_launches_that_leave_elements_out_are_told(tmp_path: Path) -> None:
         kernel = module_of(tmp_path, head, lines, f"left_out_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel._warn(grid, (np.ones(64, np.float32), np.zeros(shape, np.float32)), {"@n": 8})
         return "\n".join(str(warning.message) for warning in given)
 
@@ -728,6 +735,7 @@ def test_elements_behind_the_last_whole_vector_are_told(tmp_path: Path) -> None:
         y = np.zeros_like(x)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             module.kernel[1](x, y)
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
         if number == 0:  # as the help of this one says
@@ -749,6 +757,7 @@ def test_blocks_that_begin_at_the_number_of_their_workgroup_are_told(tmp_path: P
         kernel = module_of(tmp_path, head, lines, f"blocks_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
             kernel._warn(4, (np.ones(256, np.float32), np.ones(256 if number < 2 else 4, np.float32)), {})
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
@@ -775,6 +784,7 @@ def test_zeros_beyond_an_edge_that_count_are_told(tmp_path: Path) -> None:
             kernel = module_of(tmp_path, head, f"y[r] = {text}", f"padded_{number}_{text == value}").kernel
             with warnings.catch_warnings(record=True) as given:
                 warnings.simplefilter("always")
+                warnings.filterwarnings("ignore", UNUSED)
                 kernel._warn(2, (x, np.zeros(2, np.float32)), {})
             assert [expected in str(each.message) for each in given] == [True] * bool(expected), text
 
@@ -796,6 +806,7 @@ def test_workgroups_with_fewer_invocations_than_a_row_has_elements_are_told(tmp_
         kernel = module_of(tmp_path, head, whole, f"short_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel._warn(2, (np.ones((2, 50), np.float32), np.zeros(2, np.float32)), {})
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
@@ -813,6 +824,7 @@ def test_rows_and_blocks_that_all_workgroups_store_are_told(tmp_path: Path) -> N
         x = np.ones((4, 8), np.float32)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel._warn(4, (x, np.zeros_like(x)), {})
         assert [words in str(each.message) for each in given] == [True] * bool(words), lines
 
@@ -832,6 +844,7 @@ def test_places_in_a_block_that_are_taken_for_places_in_an_array_are_told(tmp_pa
         kernel = module_of(tmp_path, head, body, f"offsets_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
         assert [words in str(each.message) for each in given] == [True] * bool(words), body
 
@@ -854,6 +867,7 @@ def test_indices_that_are_exchanged_are_told_at_a_launch(tmp_path: Path) -> None
         kernel = module_of(tmp_path, head, lines, f"exchanged_indices_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel._warn(1, [np.ones(shape, np.float32) for shape in shapes], {})
         said = [str(each.message) for each in given if "exchanged" in str(each.message)]
         assert [words in each for each in said] == [True] * bool(words), lines
@@ -882,6 +896,7 @@ def test_elements_by_rows_of_an_array_of_columns_are_told_at_a_launch(tmp_path: 
         x, b = np.ones(shape, np.float32), np.ones(length, np.float32)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel._warn(len(x), (x, b, np.zeros_like(x)), {})
         assert [words in str(each.message) for each in given] == [True] * bool(words), value
         assert all("write b[:]" in str(each.message) for each in given)
@@ -899,9 +914,11 @@ def test_columns_of_both_factors_of_a_product_are_told(tmp_path: Path) -> None:
             ("x[i : i + 8, k : k + 8] @ w[k : k + 8, k : k + 8]", ""),
         ]
     ):  # fmt: skip
-        kernel = module_of(tmp_path, head, loop.format(product), f"factors_{number}").kernel
+        lines = loop.format(product) if "k" in product else loop.format(product).replace("for k", "for _")
+        kernel = module_of(tmp_path, head, lines, f"factors_{number}").kernel
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             kernel.text()
         assert [words in str(each.message) for each in given] == [True] * bool(words), product
 
@@ -926,6 +943,7 @@ def test_products_that_wrap_before_they_are_made_wider_are_told(tmp_path: Path) 
             kernel = module_of(tmp_path, head, f"y[i] = {text}", f"products_{number}_{text == value}").kernel
             with warnings.catch_warnings(record=True) as given:
                 warnings.simplefilter("always")
+                warnings.filterwarnings("ignore", UNUSED)
                 kernel.text()
                 kernel._warn(1, (a, y), {"@n": 100000})
             assert [expected in str(each.message) for each in given] == [True] * bool(expected), text
@@ -946,6 +964,7 @@ def test_launches_of_pipelines_that_leave_elements_out_are_told(tmp_path: Path) 
         module = written_module(tmp_path, f"{HEAD}{head}    {text}", f"whole_{number}")
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNUSED)
             module.run._warn(None, (x, x.copy()), {})
         assert [re.search(words, str(each.message)) is not None for each in given] == [True] * bool(words)
 
@@ -1095,6 +1114,7 @@ def test_copies_that_a_call_stores_to_are_told(tmp_path: Path) -> None:
             kernel = module_of(tmp_path, "def kernel():\n", lines + call, f"copies_{number}_{run}").kernel
             with warnings.catch_warnings(record=True) as given:
                 warnings.simplefilter("always")
+                warnings.filterwarnings("ignore", UNUSED)
                 kernel()
             lost = [str(each.message) for each in given if "lost" in str(each.message)]
             assert [words in each for each in lost] == [True] * bool(words), text

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 from support.modules import written_module
 from support.quick import quick
+from support.warned import UNUSED
 
 import vyre_opt
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{UNUSED}")
 
 HEAD = """import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f16, f32, i8, i32, u32

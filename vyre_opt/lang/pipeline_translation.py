@@ -45,6 +45,7 @@ from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name, untyped
 from .scalars import scalar_type
 from .unsupported import STATEMENTS, surely_unsupported, unsupported
+from .unused_names import unused_parameters
 
 __all__ = ["check_source", "translate_pipeline"]
 
@@ -108,6 +109,7 @@ def translate_pipeline(
     unwritten = unwritten_reads(pipeline, module)
     told = map(_unwritten, unwritten)
     found = [*told, *outside_when_launched(pipeline, module), *lost_results(pipeline, module, unwritten)]
+    found += () if found else unused_parameters(source)  # a mistake that is told may be why
     give_warnings([each for each in found if each.severity == "error" or not for_debugger])
     return module
 

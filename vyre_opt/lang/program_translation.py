@@ -49,7 +49,7 @@ from .scopes import settle_scopes
 from .statements import Statements
 from .types import Array
 from .unsupported import TOO_DEEP, surely_unsupported, unsupported
-from .unused_names import unused_names
+from .unused_names import unused_names, unused_parameters
 
 __all__ = ["annotated_arguments", "check_source", "translate_program"]
 
@@ -122,7 +122,8 @@ def translate_program(
         _tell_of_return(each, source)
     warnings = [each for each in warnings if each.severity == "error" or not _is_told(each, emitter.warnings)]
     warnings += emitter.warnings
-    warnings += () if warnings else unused_names(source)  # a mistake that is told may be why
+    if not warnings:  # a mistake that is told may be why
+        warnings += (*unused_names(source), *unused_parameters(source))
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
 

@@ -12,6 +12,7 @@ ignored_axes, exchanged_indices, short_workgroups   grids and indices along othe
 subgroup_values      values of a subgroup that are taken for a workgroup's
 spin_locks           invocations that wait for one another
 overwritten_rounds   stores of a loop of which only the last round stays
+unchanged_rounds     loops all of whose rounds add the same
 part_of_a_tile       workgroup memory that is stored to, or read, in part
 reduction_identities maxima and minima that begin with a 0 that counts, signs which values may be below 0
 padded_reductions    zeros beyond an edge that count in a reduction

@@ -35,6 +35,7 @@ from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .reduction_identities import reduction_identities
 from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
+from .unchanged_rounds import unchanged_rounds
 from .unordered_accesses import unordered_accesses
 from .unstored_elements import unstored_elements
 from .wrapped_numbers import product_of_elements
@@ -70,6 +71,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             plain_counts,
             overlapping_blocks,
             overwritten_rounds,
+            unchanged_rounds,
             parts_of_tiles,
             unordered_accesses,
             unstored_elements,

@@ -1,0 +1,164 @@
+"""Loops all of whose rounds add the same, since nothing in them goes by the counter.
+
+    for %k = 0 to %n step 1 iter(%s = %zero : f32) {
+      %v = load @x[%i] : f32            each round loads this element: x[%k] was meant
+      %t = add %s, %v : f32
+      yield %t
+    }
+
+Told are loops that only add up what they load.  One that computes with its own result, `v = (v + x[i] / v) / 2`, comes nearer with each
+round; and a counter whose name begins with an underscore is meant to be unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..diagnostics import Diagnostic, source_text, spelling_at
+from ..loops import inits, trip_count
+from ..program import Block, Op, Program, Value
+from .racing_stores import identity
+
+__all__ = ["unchanged_rounds"]
+
+_MOST_TERMS = 200
+"""Ops of a loop that are looked at."""
+_LOADS = ("load", "slice_load", "slice_gather")
+_SUMMANDS = {
+    "add": (0, 1), "min": (0, 1), "max": (0, 1), "or": (0, 1), "and": (0, 1), "sub": (0,), "fma": (2,), "slice_dot": (2,),
+}  # fmt: skip
+"""Ops that add to a value, by which of their operands it may be."""
+
+
+def unchanged_rounds(program: Program) -> Iterator[Diagnostic]:
+    """The warnings of a program, the first of nested loops."""
+    told = set[Op]()
+    for loop in program.walk():
+        trips = trip_count(loop) if loop.name == "for" else 0
+        if loop in told or (trips is not None and trips < 2):
+            continue
+        if (load := _repeated_load(loop)) is not None:
+            told.update(loop.regions[0].walk())
+            yield _repeated(loop, load)
+
+
+def _repeated_load(loop: Op) -> Op | None:
+    """The first load of a loop of which all rounds add the same; None for another loop."""
+    (body,) = loop.regions
+    counter, *carried = body.args
+    ops = [*body.walk()]
+    loads, stores = ([op for op in ops if op.name in names] for names in (_LOADS, ("store",)))
+    has_effects = any(op.definition.effects - {"read", "control"} and op.name != "store" for op in ops)
+    is_counted = any(counter in op.operands for op in ops)
+    if not loads or len(ops) > _MOST_TERMS or has_effects or is_counted or counter.name.startswith("_"):
+        return None
+    places = {_place(store): store for store in stores}
+    varying = _Varying({*carried}, {store.attrs["buffer"] for store in stores})
+    varying.block(body)
+    of_stored = [load for load in loads if load.attrs["buffer"] in varying.stored]
+    if varying.has_choice or any(index in varying.values for op in (*loads, *stores) for index in op.indices):
+        return None
+    if len(places) < len(stores) or any(_place(load) not in places for load in of_stored):
+        return None
+    end = body.terminator
+    sums = [*zip(end.operands if end else (), carried, strict=True)]
+    read = next((load for load in loads if load not in of_stored), None)
+    if not all(_adds_up(value, lambda v, own=arg: v is own, varying.values) for value, arg in sums):
+        return None
+    for store in stores:
+        place = _place(store)
+
+        def is_element(value: Value, place: object = place) -> bool:
+            return isinstance(value.owner, Op) and value.owner in of_stored and _place(value.owner) == place
+
+        if not _adds_up(store.operands[0], is_element, varying.values):
+            return None
+    is_kept = not stores and all(value is arg for value, arg in sums)
+    return None if is_kept else read
+
+
+def _place(op: Op) -> tuple[object, ...]:
+    return (op.attrs["buffer"], *map(identity, op.indices))
+
+
+class _Varying:
+    """`values`: those of a loop that may differ between its rounds, with what it carries and loads of what it has `stored`; `has_choice`:
+    whether one of them decides what a round does."""
+
+    def __init__(self, values: set[Value], stored: set[str]) -> None:
+        self.values, self.stored = values, stored
+        self.has_choice = False
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            is_varying = any(operand in self.values for operand in op.operands)
+            is_varying |= op.attrs.get("buffer") in self.stored
+            if op.regions:
+                self.has_choice |= op.name == "while" or any(
+                    operand in self.values for operand in op.operands if operand not in _given(op)
+                )
+                for region in op.regions:
+                    self.region(op, region)
+                ends = [region.terminator for region in op.regions]
+                for number, result in enumerate(op.results):
+                    if any(end is not None and end.operands[number] in self.values for end in ends):
+                        self.values.add(result)
+            elif is_varying:
+                self.values.update(op.results)
+
+    def region(self, op: Op, region: Block) -> None:
+        carried = region.args[1:] if op.name == "for" else ()
+        self.values.update(arg for arg, init in zip(carried, _given(op), strict=True) if init in self.values)
+        self.block(region)
+        end = region.terminator
+        after = [
+            arg
+            for arg, value in zip(carried, end.operands if end else (), strict=False)
+            if value in self.values and arg not in self.values
+        ]
+        if after:
+            self.values.update(after)
+            self.block(region)
+
+
+def _given(op: Op) -> tuple[Value, ...]:
+    """Values that an op passes to its blocks."""
+    return inits(op) if op.name == "for" else ()
+
+
+def _adds_up(value: Value, is_sum: Callable[[Value], bool], varying: set[Value]) -> bool:
+    """Whether a value is a sum with more added to it, the same in each round, or the sum itself."""
+    if is_sum(value):
+        return True
+    op = value.owner
+    if value not in varying or not isinstance(op, Op):
+        return False
+    if op.name in _SUMMANDS:
+        sums = [number for number, operand in enumerate(op.operands) if operand in varying]
+        is_one = len(sums) == 1 and sums[0] in _SUMMANDS[op.name]
+        return is_one and _adds_up(op.operands[sums[0]], is_sum, varying)
+    if op.name == "select":
+        condition, *ways = op.operands
+        return condition not in varying and all(_adds_up(way, is_sum, varying) for way in ways)
+    if op.name == "if":
+        number = op.results.index(value)
+        ends = [region.terminator for region in op.regions]
+        return all(end is not None and _adds_up(end.operands[number], is_sum, varying) for end in ends)
+    if op.name == "for":
+        number = op.results.index(value)
+        arg, end = op.regions[0].args[1 + number], op.regions[0].terminator
+        is_begun = _adds_up(inits(op)[number], is_sum, varying)
+        return is_begun and end is not None and _adds_up(end.operands[number], lambda v: v is arg, varying)
+    return False
+
+
+def _repeated(loop: Op, load: Op) -> Diagnostic:
+    spelling, counter = spelling_at(load.loc), loop.regions[0].args[0].name
+    element, shown, unused = spelling.buffer(load.attrs["buffer"]), f"%{counter}", f"%_{counter}"
+    if spelling.name == "PYTHON":
+        element, shown, unused = source_text(load.loc), counter, "_"
+    message = (
+        f"each round of this loop reads {element} again and adds the same: nothing in it goes by {shown}"
+    )
+    help = f"take {shown} for an index; where the same is to be added several times, name it {unused}"
+    return Diagnostic("warning", message, load.loc, help=help).note("the loop is here", loop.loc)
