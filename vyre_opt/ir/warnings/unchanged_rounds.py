@@ -12,7 +12,7 @@ round; and a counter whose name begins with an underscore is meant to be unused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 
 from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..loops import inits, trip_count
@@ -52,7 +52,7 @@ def _repeated_load(loop: Op) -> Op | None:
     is_counted = any(counter in op.operands for op in ops)
     if not loads or len(ops) > _MOST_TERMS or has_effects or is_counted or counter.name.startswith("_"):
         return None
-    places = {_place(store): store for store in stores}
+    places = {_place(store) for store in stores}
     varying = _Varying({*carried}, {store.attrs["buffer"] for store in stores})
     varying.block(body)
     of_stored = [load for load in loads if load.attrs["buffer"] in varying.stored]
@@ -61,20 +61,15 @@ def _repeated_load(loop: Op) -> Op | None:
     if len(places) < len(stores) or any(_place(load) not in places for load in of_stored):
         return None
     end = body.terminator
-    sums = [*zip(end.operands if end else (), carried, strict=True)]
+    sums = zip(end.operands if end else (), carried, strict=True)
     read = next((load for load in loads if load not in of_stored), None)
-    if not all(_adds_up(value, lambda v, own=arg: v is own, varying.values) for value, arg in sums):
-        return None
+    steps = [(value, {arg}) for value, arg in sums]
     for store in stores:
-        place = _place(store)
-
-        def is_element(value: Value, place: object = place) -> bool:
-            return isinstance(value.owner, Op) and value.owner in of_stored and _place(value.owner) == place
-
-        if not _adds_up(store.operands[0], is_element, varying.values):
-            return None
-    is_kept = not stores and all(value is arg for value, arg in sums)
-    return None if is_kept else read
+        elements = {load.result for load in of_stored if _place(load) == _place(store)}
+        steps.append((store.operands[0], elements))
+    is_sum = all(_adds_up(value, begun, varying.values) for value, begun in steps)
+    is_kept = all(value in begun for value, begun in steps)
+    return read if is_sum and not is_kept else None
 
 
 def _place(op: Op) -> tuple[object, ...]:
@@ -126,9 +121,9 @@ def _given(op: Op) -> tuple[Value, ...]:
     return inits(op) if op.name == "for" else ()
 
 
-def _adds_up(value: Value, is_sum: Callable[[Value], bool], varying: set[Value]) -> bool:
-    """Whether a value is a sum with more added to it, the same in each round, or the sum itself."""
-    if is_sum(value):
+def _adds_up(value: Value, begun: Collection[Value], varying: Collection[Value]) -> bool:
+    """Whether a value is a sum that was begun, with more added to it which is the same in each round, or that sum itself."""
+    if value in begun:
         return True
     op = value.owner
     if value not in varying or not isinstance(op, Op):
@@ -136,19 +131,19 @@ def _adds_up(value: Value, is_sum: Callable[[Value], bool], varying: set[Value])
     if op.name in _SUMMANDS:
         sums = [number for number, operand in enumerate(op.operands) if operand in varying]
         is_one = len(sums) == 1 and sums[0] in _SUMMANDS[op.name]
-        return is_one and _adds_up(op.operands[sums[0]], is_sum, varying)
+        return is_one and _adds_up(op.operands[sums[0]], begun, varying)
     if op.name == "select":
         condition, *ways = op.operands
-        return condition not in varying and all(_adds_up(way, is_sum, varying) for way in ways)
+        return condition not in varying and all(_adds_up(way, begun, varying) for way in ways)
     if op.name == "if":
         number = op.results.index(value)
         ends = [region.terminator for region in op.regions]
-        return all(end is not None and _adds_up(end.operands[number], is_sum, varying) for end in ends)
+        return all(end is not None and _adds_up(end.operands[number], begun, varying) for end in ends)
     if op.name == "for":
         number = op.results.index(value)
         arg, end = op.regions[0].args[1 + number], op.regions[0].terminator
-        is_begun = _adds_up(inits(op)[number], is_sum, varying)
-        return is_begun and end is not None and _adds_up(end.operands[number], lambda v: v is arg, varying)
+        is_begun = _adds_up(inits(op)[number], begun, varying)
+        return is_begun and end is not None and _adds_up(end.operands[number], {arg}, varying)
     return False
 
 
