@@ -27,7 +27,7 @@ local_arrays          arrays of an invocation's own, as values; held_asserts: th
 constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are resolved at the end
 tiles                 copies and products of tiles, written in kernels' own language
-philox                random numbers, written so too
+philox                random numbers, written so too; random_draws: those that come more than once
 expressions, calls, call_arguments, copies, matrices, slices, slice_calls, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 decoration            what is checked of a function when it is decorated

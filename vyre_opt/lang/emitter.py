@@ -23,6 +23,7 @@ from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, resolved, unify
 from .intrinsics import instead_of
 from .python_source import Unsupported
+from .random_draws import Draw
 
 __all__ = ["Emitter", "check_constant", "element_of", "type_of"]
 
@@ -57,6 +58,8 @@ class Emitter:
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self.warnings: list[Diagnostic] = []
         """Warnings of things that are no error, but surely not meant, and that the IR does not show."""
+        self.draws: list[Draw] = []
+        """Random numbers of the kernel, in the order in which they are written."""
         self.open_beginnings: set[Value] = set()
         """Values that a loop carries, that began as a literal, and so have the type that they met."""
         self.open_sums: set[Value] = set()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir.diagnostics import Diagnostic
+from ..ir.program import Value
 from ..ir.types import DataType, with_article
 from .bindings import (
     RESULT,
@@ -25,6 +26,7 @@ from .emitter import type_of
 from .flow import always_leaves, returned_values
 from .named_tuples import is_named_class
 from .python_source import FunctionSource, Unsupported
+from .random_draws import Draw, is_draw
 from .scalars import scalar_type
 
 if TYPE_CHECKING:
@@ -46,19 +48,24 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
     inner = type(t)(source, t.emitter, t.program, t.module, t.diagnostics)
     inner.calls, inner.sources = (*t.calls, function), t.sources
     inner.returns = bool(returned_values(source.tree.body))
-    before = len(t.diagnostics)
+    before, drawn = len(t.diagnostics), len(t.emitter.draws)
     loc, scope = t.emitter.loc, t.emitter.scope
     for argument in source.arguments:
         binding, at = bindings[argument.arg]
         inner.env[argument.arg] = _typed(t, inner, argument, binding, at)
     inner.body(source.tree.body)
     t.emitter.loc, t.emitter.scope = loc, scope
+    is_own = function.__module__.partition(".")[0] == __name__.partition(".")[0]
     for diagnostic in t.diagnostics[before:]:
-        if function.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        if is_own:
             _tell_at_call(diagnostic, t, node, source)
             continue
         diagnostic.note(f"{source.name} is called here", t.source.location(node))
     result, returned = inner.env.get(RESULT), inner.env[RETURN]
+    if is_draw(function) and isinstance(result, Value):
+        t.emitter.draws.append(Draw([binding for binding, _ in bindings.values()], result))
+    for draw in t.emitter.draws[drawn:]:
+        draw.places = [*(() if is_own else draw.places), t.source.location(node)]
     if not inner.returns:
         _warn_of_no_effect(t, node, source)
         return Static(None)

@@ -43,6 +43,7 @@ from .generics import specialized, unbound_help, widest_types
 from .held_asserts import remove_held_asserts
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, untyped
+from .random_draws import repeated_draws
 from .remedies import as_loop, corrected, statement_of
 from .scalars import scalar_type
 from .scopes import settle_scopes
@@ -121,7 +122,7 @@ def translate_program(
     for each in warnings:
         _tell_of_return(each, source)
     warnings = [each for each in warnings if each.severity == "error" or not _is_told(each, emitter.warnings)]
-    warnings += emitter.warnings
+    warnings += (*emitter.warnings, *repeated_draws(program, emitter.draws))
     if not warnings:  # a mistake that is told may be why
         warnings += (*unused_names(source), *unused_parameters(source))
     give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])

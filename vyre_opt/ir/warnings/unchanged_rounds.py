@@ -19,9 +19,9 @@ from ..loops import inits, trip_count
 from ..program import Block, Op, Program, Value
 from .racing_stores import identity
 
-__all__ = ["unchanged_rounds"]
+__all__ = ["adds_the_same", "unchanged_rounds"]
 
-_MOST_TERMS = 200
+_MOST_TERMS = 2000
 """Ops of a loop that are looked at."""
 _LOADS = ("load", "slice_load", "slice_gather")
 _SUMMANDS = {
@@ -34,42 +34,47 @@ def unchanged_rounds(program: Program) -> Iterator[Diagnostic]:
     """The warnings of a program, the first of nested loops."""
     told = set[Op]()
     for loop in program.walk():
-        trips = trip_count(loop) if loop.name == "for" else 0
-        if loop in told or (trips is not None and trips < 2):
-            continue
-        if (load := _repeated_load(loop)) is not None:
+        load = _repeated_load(loop) if loop.name == "for" and loop not in told else None
+        if load is not None:
             told.update(loop.regions[0].walk())
             yield _repeated(loop, load)
 
 
 def _repeated_load(loop: Op) -> Op | None:
     """The first load of a loop of which all rounds add the same; None for another loop."""
+    if not any(op.name in _LOADS for op in loop.walk()) or not adds_the_same(loop):
+        return None
+    stored = {op.attrs["buffer"] for op in loop.walk() if op.name == "store"}
+    loads = (op for op in loop.walk() if op.name in _LOADS)
+    return next((load for load in loads if load.attrs["buffer"] not in stored), None)
+
+
+def adds_the_same(loop: Op) -> bool:
+    """Whether all rounds of a `for` with several add the same to what it carries, or to elements that it stores."""
     (body,) = loop.regions
     counter, *carried = body.args
-    ops = [*body.walk()]
+    ops, trips = [*body.walk()], trip_count(loop)
     loads, stores = ([op for op in ops if op.name in names] for names in (_LOADS, ("store",)))
     has_effects = any(op.definition.effects - {"read", "control"} and op.name != "store" for op in ops)
-    is_counted = any(counter in op.operands for op in ops)
-    if not loads or len(ops) > _MOST_TERMS or has_effects or is_counted or counter.name.startswith("_"):
-        return None
+    is_counted = any(counter in op.operands for op in ops) or (trips is not None and trips < 2)
+    if len(ops) > _MOST_TERMS or has_effects or is_counted or counter.name.startswith("_"):
+        return False
     places = {_place(store) for store in stores}
     varying = _Varying({*carried}, {store.attrs["buffer"] for store in stores})
     varying.block(body)
     of_stored = [load for load in loads if load.attrs["buffer"] in varying.stored]
     if varying.has_choice or any(index in varying.values for op in (*loads, *stores) for index in op.indices):
-        return None
+        return False
     if len(places) < len(stores) or any(_place(load) not in places for load in of_stored):
-        return None
+        return False
     end = body.terminator
     sums = zip(end.operands if end else (), carried, strict=True)
-    read = next((load for load in loads if load not in of_stored), None)
     steps = [(value, {arg}) for value, arg in sums]
     for store in stores:
         elements = {load.result for load in of_stored if _place(load) == _place(store)}
         steps.append((store.operands[0], elements))
     is_sum = all(_adds_up(value, begun, varying.values) for value, begun in steps)
-    is_kept = all(value in begun for value, begun in steps)
-    return read if is_sum and not is_kept else None
+    return is_sum and not all(value in begun for value, begun in steps)
 
 
 def _place(op: Op) -> tuple[object, ...]:
