@@ -10,6 +10,7 @@ unstored_elements    elements of workgroup memory that are read, and that nobody
 unreached_elements   elements that a grid leaves out, vector_tails those behind the last whole vector
 ignored_axes, exchanged_indices, short_workgroups   grids and indices along other axes than those of the arrays
 subgroup_values      values of a subgroup that are taken for a workgroup's
+scanned_places       places of an inclusive scan, which leave the first one free
 spin_locks           invocations that wait for one another
 overwritten_rounds   stores of a loop of which only the last round stays
 unchanged_rounds     loops all of whose rounds add the same

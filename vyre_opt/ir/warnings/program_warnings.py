@@ -33,6 +33,7 @@ from .overwritten_rounds import overwritten_rounds
 from .part_of_a_tile import parts_of_tiles
 from .racing_stores import overlapping_blocks, plain_counts, racing_stores
 from .reduction_identities import reduction_identities
+from .scanned_places import scanned_places
 from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .unchanged_rounds import unchanged_rounds
@@ -77,6 +78,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             unstored_elements,
             spin_locks,
             subgroup_values,
+            scanned_places,
             reduction_identities,
             narrow_numbers,
             _too_much_memory,
