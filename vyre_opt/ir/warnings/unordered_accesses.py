@@ -47,8 +47,8 @@ def unordered_accesses(program: Program) -> Iterator[Diagnostic]:
     if 1 < program.lanes <= MOST_LANES and stored:
         warnings = _found(program, stored, ONE_GROUP, MOST_STEPS)
         if not warnings and any(op.name == "for" and not _is_known(op) for op in program.walk()):
-            # loops over a length have a second round
-            warnings = _found(program, stored, Supposed(times=2), MOST_STEPS)
+            # loops over a length have a second round, and a third, in which halves of a buffer come again
+            warnings = _found(program, stored, Supposed(times=3), MOST_STEPS)
         yield from warnings
 
 
@@ -672,8 +672,14 @@ def _with_barrier(later: Access, earlier: Access, barrier: str) -> str:
     """Remedy for workgroup memory: a barrier where all invocations come to."""
     what = _kind(earlier)
     split = next((each for each in later.around if each in earlier.around and not each.is_shared), None)
+    loc, at = later.op.loc, earlier.op.loc
+    is_line = what in LOADS and loc is not None and at is not None and at in loc
+    named = f"write v = {source_text(at)} above this line, and v in it" if is_line else ""
     if split is not None:
-        return f"end the {split.op.name} behind the {what}, put {barrier} there, and begin it again before this line"
+        begin = f"{named}; " if named else ""
+        return f"{begin}end the {split.op.name} behind the {what}, put {barrier} there, and begin it again before this line"
+    if named:
+        return f"{named}, with {barrier} between the two"
     place = _place(later, earlier)
     line = "" if place.loc is None else f" before line {place.loc.line}"
     is_above = place.loc and earlier.op.loc and earlier.op.loc.line < place.loc.line

@@ -4,8 +4,13 @@
     barrier workgroup
     %r = load @t[%next]               %next = add %l, 1: nobody stores @t[64]
 
+    for %k = 0 to %n {                nobody stores @t[0, ...] before the first round reads it
+      store %v, @t[%odd, %l]          %odd = rem (add %k, 1), 2
+      barrier workgroup
+      %r = load @t[%even, %mirror]    %even = rem %k, 2
+
 A store behind a condition that is not known counts as one of all that may come to it; a load does so only behind a bound of a whole
-array, `lt %i, %n`.  Loops of which the rounds are not known leave their buffers out.
+array, `lt %i, %n`.  Of a loop of which the rounds are not known the first one is run, and then its buffers are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..diagnostics import Diagnostic, spelling_at
+from ..loops import bounds, inits
 from ..program import Block, Buffer, Op, Program, Value
-from ..uniformity import Level
+from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption
 from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run
 from .touched_elements import Around, Place
@@ -45,20 +51,27 @@ def unstored_elements(program: Program) -> Iterator[Diagnostic]:
         return
     run = _Stores(program, stored)
     run.run()
-    if run.left < 0:
-        return
-    for name in sorted(stored - run.unsure):
+    unsure = run.unsure if run.left >= 0 else stored
+    for name in sorted(stored):
         buffer = buffers[name]
         for op, places in run.loads.get(name, {}).items():
-            missing = sorted(p for p in places - run.stored.get(name, set()) if _is_inside(p, buffer))
+            never = set() if name in unsure else places - run.stored.get(name, set())
+            early = run.early.get(op, set())
+            missing = sorted(p for p in never or early if _is_inside(p, buffer))
             if missing and _is_used(op, program):
-                yield _unstored(program, buffer, op, missing, run.first[name])
+                store = run.first.get(name) or next(each for each in ops if _stores_to(each, name))
+                yield _unstored(program, buffer, op, missing, store, not never)
                 break
+
+
+def _stores_to(op: Op, name: str) -> bool:
+    return op.name == "store" and op.attrs["buffer"] == name
 
 
 class _Stores(Run):
     """A run of the first workgroup.  `stored`: the elements of each buffer that stores and atomics may be to; `loads`: those of each load;
-    `first`: a store of each buffer; `unsure`: buffers of which there may be more stores."""
+    `early`: of these, the ones that nothing stores before; `first`: a store of each buffer; `unsure`: buffers of which there may be more
+    stores."""
 
     rounds = 1 << 10
 
@@ -68,8 +81,10 @@ class _Stores(Run):
         self.left = MOST_STEPS // 2
         self.stored: dict[str, set[Place]] = {}
         self.loads: dict[str, dict[Op, set[Place]]] = {}
+        self.early: dict[Op, set[Place]] = {}
         self.first: dict[str, Op] = {}
         self.unsure: set[str] = set()
+        self.uniformity = Uniformity(program)
 
     def given(self, op: Op) -> Column:
         """Column of an id; of what the caller says, nothing is known."""
@@ -84,6 +99,22 @@ class _Stores(Run):
 
     def assumed(self, condition: Value, holds: bool, lanes: Sequence[int]) -> tuple[Lanes, Assumption | None]:
         return lanes, _ANY_WAY
+
+    def loop(self, op: Op, lanes: Lanes) -> None:
+        lower, upper, _ = bounds(op)
+        begin = lower if isinstance(lower, int) else self.column(lower)
+        is_shared = isinstance(upper, Value) and self.uniformity.level(upper) <= Level.WORKGROUP
+        if lanes is None or not isinstance(begin, int) or not is_shared or self.column(upper) is not None:  # type: ignore[arg-type]
+            super().loop(op, lanes)
+            return
+        counter, *carried = op.regions[0].args
+        self.columns.update(zip(carried, map(self.column, inits(op)), strict=True))
+        self.columns[counter] = begin
+        before, self.around = self.around, (*self.around, Around(op, True))
+        self.block(op.regions[0], lanes)
+        self.around = before
+        self.leave(op)
+        self.columns.update(dict.fromkeys(op.results))
 
     def leave(self, op: Op) -> None:
         self.unsure |= {inner.attrs["buffer"] for inner in op.walk() if "buffer" in inner.attrs}
@@ -106,6 +137,10 @@ class _Stores(Run):
             self.first.setdefault(name, op)
         elif all(not each.assumed or self.is_bound(each) for each in self.around):
             self.loads.setdefault(name, {}).setdefault(op, set()).update(places)
+            loops = (each.op for each in self.around if each.op.name == "for")
+            if name in self.stored or any(_stores_to(inner, name) for loop in loops for inner in loop.walk()):
+                # one that no store stands before is told of the text
+                self.early.setdefault(op, set()).update(places - self.stored.get(name, set()))
 
     def is_bound(self, around: Around) -> bool:
         """Whether a condition lets all invocations of a workgroup pass but those behind the end of an array."""
@@ -166,7 +201,10 @@ def _is_used(load: Op, program: Program) -> bool:
     return False
 
 
-def _unstored(program: Program, buffer: Buffer, op: Op, missing: Sequence[Place], store: Op) -> Diagnostic:
+def _unstored(
+    program: Program, buffer: Buffer, op: Op, missing: Sequence[Place], store: Op, is_early: bool
+) -> Diagnostic:
+    """The warning of a load of elements to which nobody stores, or nobody before it."""
     spelling = spelling_at(op.loc)
     shown = spelling.buffer(buffer.name)
     first, last, count = missing[0], missing[-1], len(missing)
@@ -175,8 +213,13 @@ def _unstored(program: Program, buffer: Buffer, op: Op, missing: Sequence[Place]
         which = f"elements {first} to {last}" if last - first == count - 1 else f"{which}, the first {first}"
     elif count > 1:
         which = f"{which}, the first {_shown(first)}"
-    message = f"this reads {which} of {shown}, to which no invocation stores: {'it' if count == 1 else 'they'} may hold anything"
-    help = f"store to {'it' if count == 1 else 'them'} before the barrier, or read only what is stored"
+    it, they = ("it", "it") if count == 1 else ("them", "they")
+    when = f"before any invocation stores to {it}" if is_early else "to which no invocation stores"
+    message = f"this reads {which} of {shown}, {when}: {they} may hold anything"
+    help = f"store to {it} before the barrier, or read only what is stored"
+    loop = next((each for each in program.walk() if each.name == "for" and op in each.walk()), None)
+    if is_early and loop is not None and loop.loc is not None:
+        help = f"store to {it} before the loop of line {loop.loc.line}, and put {spelling.barrier('workgroup')} behind that: its first round reads {it}"
     return Diagnostic("warning", message, op.loc, help=help).note("the store is here", store.loc)
 
 
