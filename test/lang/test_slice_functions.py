@@ -226,6 +226,7 @@ def philox(key: int, counter: int) -> int:
 
 @TARGETS
 @pytest.mark.parametrize("key", [0, 1, 0xFFFFFFFF])
+@pytest.mark.filterwarnings("ignore:this is the same number")
 def test_random_numbers(target: str, key: int) -> None:
     """The first is that of the known answers of Random123 for a key and a counter of 0."""
     words, numbers = np.zeros(150, np.uint32), np.zeros(150, np.float32)

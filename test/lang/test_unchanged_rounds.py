@@ -28,6 +28,7 @@ TOLD = [
     ("low = x[0]\nfor k in range(len(x)):\n    low = min(low, x[i])\ny[i] = low", "reads x[i] again", ("low, x[i]", "low, x[k]")),
 ]  # fmt: skip
 SILENT = [
+    "s = 0.0\nfor k in range(n):\n    at = p[i]\n    while at > 0:\n        s += x[at]\n        at //= 2\ny[i] = s",
     "v = 1.0\nfor k in range(n):\n    v = 0.5 * (v + x[i] / v)\ny[i] = v",
     "v = 1.0\nfor k in range(n):\n    v *= x[i]\ny[i] = v",
     "v = 0.0\nfor k in range(n):\n    v = v * v + x[i]\ny[i] = v",

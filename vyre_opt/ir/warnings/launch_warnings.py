@@ -10,6 +10,7 @@ from ..diagnostics import Diagnostic, Location, spelling_at, written_name
 from ..grids import Extent, fold, length_key, params_of
 from ..pipeline import Fill, Launch, Pipeline
 from ..program import AccessMode, Module, Program
+from .dropped_remainders import dropped_remainders
 from .exchanged_indices import exchanged_indices
 from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
@@ -64,6 +65,7 @@ def _by_lengths(
     yield from exchanged_indices(program, shapes, loc)
     yield from padded_reductions(program, shapes, loc)
     yield from short_workgroups(program, shapes, loc)
+    yield from dropped_remainders(program, grid, shapes, params, loc)
 
 
 def _left_out(

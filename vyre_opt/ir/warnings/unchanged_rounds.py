@@ -93,8 +93,10 @@ class _Varying:
         for op in block.ops:
             is_varying = any(operand in self.values for operand in op.operands)
             is_varying |= op.attrs.get("buffer") in self.stored
-            if op.regions:
-                self.has_choice |= op.name == "while" or any(
+            if op.name == "while":
+                self.has_choice = True
+            elif op.regions:
+                self.has_choice |= any(
                     operand in self.values for operand in op.operands if operand not in _given(op)
                 )
                 for region in op.regions:

@@ -1,0 +1,242 @@
+"""Elements of a row that no whole round of a loop has, and that no total has either.
+
+    %rounds = div (len @a, 1), 16             rows of 40 elements: two rounds of 16, and 8 elements that are in none
+    for %t = 0 to %rounds iter(%s = 0.0) {
+      for %k = 0 to 16 iter(%u = %s) {
+        %v = load @a[%i, (%t * 16 + %k)]
+
+Told are sums that go on from round to round over the elements of a round, or over all invocations: a loop whose rounds each have a result of
+their own, the windows of a signal, may leave the last part out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from ...records import dataclass
+from ..diagnostics import Diagnostic, Location, source_text, spelling_at
+from ..grids import Extent
+from ..loops import bounds, inits
+from ..program import Block, Op, Program, Value
+from .invocation_runs import Lanes, Run, Supposed, of_lane
+
+__all__ = ["dropped_remainders"]
+
+_MOST_TERMS = 200
+"""Ops of an index that are looked at."""
+_LOADS = ("load", "slice_load")
+_SUMS = ("workgroup_reduce", "subgroup_reduce", "subgroup_shuffle")
+
+
+@dataclass(frozen=True, slots=True)
+class _Remainder:
+    """A loop over the whole parts of a length, its quotient, a load in it, and the dimension along which it goes over them."""
+
+    loop: Op
+    quotient: Op
+    load: Op
+    dimension: int
+
+
+def dropped_remainders(
+    program: Program,
+    grid: Sequence[Extent],
+    shapes: Mapping[str, Sequence[int]],
+    params: Mapping[str, int],
+    loc: Location | None,
+) -> Iterator[Diagnostic]:
+    """The warning of a launch at `loc`.  `shapes`: of the arrays that are passed, by buffers; `params`: whole numbers, by "@name"."""
+    extents = tuple(extent for extent in grid if isinstance(extent, int) and extent > 0)
+    candidates = [*_candidates(program)] if len(extents) == len(grid) else []
+    if not candidates:
+        return
+    run = _Ends(program, extents, shapes, params)
+    run.run()
+    if run.left < 0:
+        return
+    loads = [op for op in program.walk() if "buffer" in op.attrs and op.definition.format != "len"]
+    for each in candidates:
+        name, shape = each.load.attrs["buffer"], shapes.get(each.load.attrs["buffer"], ())
+        number, part = (run.column(operand) for operand in each.quotient.operands)
+        if not isinstance(number, int) or not isinstance(part, int) or part < 2 or number % part == 0:
+            continue
+        if len(shape) != len(each.load.indices) or shape[each.dimension] != number or name in run.unsure:
+            continue
+        ends = [run.reached.get(op) for op in loads if op.attrs["buffer"] == name]
+        last = max((end[each.dimension] for end in ends if end is not None), default=0)
+        # a load that is not seen may be one of the others
+        is_seen = number < part or None not in ends
+        if is_seen and last == number - number % part:
+            yield _dropped(each, number, part, loc)
+            return
+
+
+def _candidates(program: Program) -> Iterator[_Remainder]:
+    """Loops that add up over the whole parts of a length."""
+    for loop in program.walk():
+        if loop.name != "for" or len(loop.regions[0].args) < 2:
+            continue
+        lower, upper, step = bounds(loop)
+        quotient = upper.owner if isinstance(upper, Value) else None
+        if (
+            (lower, step) != (0, 1)
+            or not isinstance(quotient, Op)
+            or quotient.name != "div"
+            or not _is_length(quotient.operands[0])
+        ):
+            continue
+        body = loop.regions[0]
+        inner = [*body.walk()]
+        if any(
+            op.definition.effects & {"write"}
+            and _is_of(op.indices, body.args[0])
+            and not program.buffers[op.attrs["buffer"]].is_on_chip
+            for op in inner
+            if "buffer" in op.attrs
+        ):
+            continue
+        for load in inner:
+            for dimension, index in enumerate(load.indices if load.name in _LOADS else ()):
+                if _is_of([index], body.args[0]) and _is_in_total(program, loop, load):
+                    yield _Remainder(loop, quotient, load, dimension)
+
+
+def _is_length(value: Value) -> bool:
+    """Whether a number is a length, or one of the caller."""
+    while isinstance(value.owner, Op) and value.owner.name == "cast":
+        value = value.owner.operands[0]
+    return isinstance(value.owner, Op) and value.owner.name in ("len", "param")
+
+
+def _is_of(values: Sequence[Value], counter: Value) -> bool:
+    """Whether numbers are computed from a counter."""
+    pending, seen = [*values], set[Value]()
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            return False
+        value = pending.pop()
+        if value is counter:
+            return True
+        if isinstance(value.owner, Op) and value not in seen:
+            pending += value.owner.operands
+        seen.add(value)
+    return False
+
+
+def _is_in_total(program: Program, loop: Op, load: Op) -> bool:
+    """Whether what a loop carries goes on through the elements of a round, or is added up over invocations behind the loop."""
+    body, (_, *carried) = loop.regions[0], loop.regions[0].args
+    if any(op.name == "for" and {*inits(op)} & {*carried} for op in body.ops):
+        return True
+    if load.name == "slice_load":
+        return any(op.name == "slice_dot" and op.operands[-1] in carried for op in body.ops)
+    derived = {*loop.results}
+    for op in _behind(program.body, loop):
+        if not any(operand in derived for operand in op.operands):
+            continue
+        is_shared = "buffer" in op.attrs and program.buffers[op.attrs["buffer"]].is_on_chip
+        if op.name in _SUMS or op.definition.format == "atomic" or is_shared:
+            return _has_id(load.indices)
+        if op.definition.is_pure and not op.regions:
+            derived.update(op.results)
+    return False
+
+
+def _behind(block: Block, loop: Op) -> Iterator[Op]:
+    """The ops of a block behind a loop in it."""
+    ops = iter(block.walk())
+    for op in ops:
+        if op is loop:
+            break
+    inner = {*loop.walk()}
+    yield from (op for op in ops if op not in inner)
+
+
+def _has_id(indices: Sequence[Value]) -> bool:
+    """Whether invocations have places of their own."""
+    pending, seen = [*indices], set[Value]()
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            return False
+        value = pending.pop()
+        op = value.owner
+        if isinstance(op, Op) and op.name in ("local_id", "global_id", "lane_id"):
+            return True
+        if isinstance(op, Op) and value not in seen:
+            pending += op.operands
+        seen.add(value)
+    return False
+
+
+class _Ends(Run):
+    """A run of the invocations at the corners of the first workgroup and of the last ones, in the first and the last rounds of loops.  `reached`: of
+    each load, one more than its largest place along each dimension; `unsure`: buffers of which there may be other loads."""
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Sequence[int],
+        shapes: Mapping[str, Sequence[int]],
+        params: Mapping[str, int],
+    ) -> None:
+        groups = {
+            (0, 0, 0),
+            *(tuple(n - 1 if a == axis else 0 for a, n in enumerate(grid)) for axis in range(len(grid))),
+        }
+        places = tuple(product(*({0, size - 1} for size in program.workgroup)))
+        super().__init__(program, Supposed(tuple(grid), tuple(sorted(groups)), places, shapes, params))
+        self.reached: dict[Op, list[int]] = {}
+        self.unsure: set[str] = set()
+
+    def loop(self, op: Op, lanes: Lanes) -> None:
+        lower, upper, step = (b if isinstance(b, int) else self.column(b) for b in bounds(op))
+        super().loop(op, lanes)
+        if lanes is None or lower is None or upper is None or step is None:
+            return
+        last = self.each(
+            [lower, upper, step], lambda a, b, by: a + (b - a - 1) // by * by if by > 0 and a < b else b
+        )
+        within = [lane for lane in lanes if of_lane(last, lane) < of_lane(upper, lane)]
+        counter, *carried = op.regions[0].args
+        self.columns.update(dict.fromkeys(carried))
+        self.columns[counter] = last
+        if within:
+            self.block(op.regions[0], within)
+
+    def access(self, op: Op, lanes: Lanes) -> None:
+        name, columns = op.attrs["buffer"], [self.column(index) for index in op.indices]
+        moved = (op.results or op.operands)[0].type
+        widths = [1] * len(columns)
+        if moved.is_slice:
+            widths[len(widths) - len(moved.extents) :] = [extent or 0 for extent in moved.extents]
+        elif not self.program.buffers[name].dtype.is_vec:
+            widths[-1] = moved.lanes
+        if lanes is None or None in columns or 0 in widths:
+            self.unsure.add(name)
+            return
+        places = [
+            max(of_lane(column, lane) for lane in lanes) + width
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        self.reached[op] = [*map(max, places, self.reached.get(op, places))]
+
+
+def _dropped(each: _Remainder, number: int, part: int, loc: Location | None) -> Diagnostic:
+    load, loop = each.load, each.loop
+    spelling, rest = spelling_at(load.loc), number % part
+    along = f" along dimension {each.dimension}" if len(load.indices) > 1 else ""
+    last = "the last one is not read" if rest == 1 else f"the last {rest} are not read"
+    message = f"{spelling.buffer(load.attrs['buffer'])} has {number} elements{along}, and {number // part} rounds of {part} end at {number - rest}: {last}"
+    help = f"go over the others behind the loop, or pass a multiple of {part} elements"
+    if spelling.name == "PYTHON":
+        text = source_text(each.quotient.loc)
+        first, _, second = text.partition("//")
+        whole = f"vyre.ceil_div({first.strip()}, {second.strip()})"
+        name = load.attrs["buffer"]
+        rest_of = "leave out what is behind the end"
+        if load.name == "slice_load":
+            rest_of = f"{name}.filled(0) for {name}, which has 0 behind the end"
+        help = f"write {whole} for the rounds, and {rest_of}; or pass a multiple of {part} elements"
+    warning = Diagnostic("warning", message, loc, help=help)
+    return warning.note("the loop is here", loop.loc).note("it is read here", load.loc)
