@@ -14,6 +14,7 @@ from .dropped_remainders import dropped_remainders
 from .exchanged_indices import exchanged_indices
 from .ignored_axes import ignored_axes
 from .padded_reductions import padded_reductions
+from .partly_written import partly_written, passed_numbers, passed_shapes
 from .reduction_identities import EXTREMES, zeroed_extremes
 from .short_workgroups import short_workgroups
 from .unordered_accesses import unordered_launches
@@ -100,7 +101,7 @@ def pipeline_warnings(
             lengths |= {length_key(name, number): extent for number, extent in enumerate(shapes[name])}
     read = {name for name, buffer in pipeline.buffers.items() if buffer.access is AccessMode.READ}
     seen: set[tuple[str, tuple[Extent, ...]]] = set()
-    zeroed = dict[str, str]()
+    zeroed, small = dict[str, str](), set[Location | None]()
     for stage in pipeline.walk():
         if isinstance(stage, Fill):
             _fill(zeroed, stage, pipeline)
@@ -112,12 +113,7 @@ def pipeline_warnings(
             continue
         seen.add((program.name, grid))
         passed = dict(zip([buffer.name for buffer in program.bound_buffers], stage.buffers, strict=True))
-        own = {formal: shapes[name] for formal, name in passed.items()}
-        numbers = {
-            f"@{name}": value
-            for name, given in stage.params.items()
-            if isinstance(value := params.get(f"@{given}") if isinstance(given, str) else given, int)
-        }
+        own, numbers = passed_shapes(stage, program, shapes), passed_numbers(stage, params)
         if not has_run:
             read_only = {formal: arrays[n] for formal, n in passed.items() if n in read & arrays.keys()}
             contents = _contents(program, read_only)
@@ -132,7 +128,11 @@ def pipeline_warnings(
                 formal: written_name(name, pipeline.buffers[name].loc) if is_python else name
                 for formal, name in passed.items()
             }
-            yield from _left_out(program, grid, own, numbers, LaunchedAt(stage.loc, names))
+            left_out = [*_left_out(program, grid, own, numbers, LaunchedAt(stage.loc, names))]
+            small.update(each.loc for each in left_out)
+            yield from left_out
+    if not has_run:
+        yield from partly_written(module, pipeline, shapes, lengths, arrays.keys(), small)
 
 
 def _fill(zeroed: dict[str, str], stage: Fill, pipeline: Pipeline) -> None:

@@ -25,7 +25,7 @@ from .data_conditions import Assumption
 from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run
 from .touched_elements import Around, Place
 
-__all__ = ["unstored_elements"]
+__all__ = ["is_used", "unstored_elements"]
 
 _MOST_TERMS = 50
 """Ops of a bound, or uses of an element, that are looked at."""
@@ -58,7 +58,7 @@ def unstored_elements(program: Program) -> Iterator[Diagnostic]:
             never = set() if name in unsure else places - run.stored.get(name, set())
             early = run.early.get(op, set())
             missing = sorted(p for p in never or early if _is_inside(p, buffer))
-            if missing and _is_used(op, program):
+            if missing and is_used(op, program):
                 store = run.first.get(name) or next(each for each in ops if _stores_to(each, name))
                 yield _unstored(program, buffer, op, missing, store, not never)
                 break
@@ -174,7 +174,7 @@ def _is_inside(place: Place, buffer: Buffer) -> bool:
     return all(0 <= p < (extent or 0) for p, extent in zip(places, buffer.shape, strict=True))
 
 
-def _is_used(load: Op, program: Program) -> bool:
+def is_used(load: Op, program: Program) -> bool:
     """Whether all invocations that load use the element: behind a condition it may be that of those that have one, and so may it in a select."""
     users: dict[Value, list[tuple[Op, Block]]] = {}
     inner: dict[Block, Block] = {}

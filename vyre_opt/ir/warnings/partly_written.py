@@ -1,0 +1,247 @@
+"""Elements of a pipeline's own buffers that a stage reads, and that no stage before it has written.
+
+    launch @inner grid(1) (@x, @mid)      stores @mid[1] to @mid[62] of 64
+    launch @double grid(1) (@mid, @y)     reads all of them: @mid[0] and @mid[63] may hold anything
+
+All invocations of the launches are run (invocation_runs.py), as long as these are few.  A store behind a condition that is not known counts
+as one of all that may come to it, and a store at places that are not known as one to all elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..diagnostics import Diagnostic, Location, spelling_at, written_name
+from ..grids import Extent, fold
+from ..pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..program import Module, Op, Program, Value
+from ..uniformity import Level
+from .data_conditions import Assumption
+from .invocation_runs import MOST_STEPS, Column, Lanes, Run, Supposed, of_lane
+from .touched_elements import Place
+from .unstored_elements import is_used
+
+__all__ = ["partly_written", "passed_numbers", "passed_shapes"]
+
+_ANY_WAY = Assumption(frozenset(), Level.GRID)
+"""Fact of a condition that lets anyone pass."""
+_MOST_INVOCATIONS = 1 << 14
+"""Invocations of a launch that are run."""
+
+
+def passed_shapes(
+    stage: Launch, program: Program, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Sequence[int]]:
+    """The shapes of what a launch passes, by the buffers of its program."""
+    return {
+        formal.name: shapes[name] for formal, name in zip(program.bound_buffers, stage.buffers, strict=True)
+    }
+
+
+def passed_numbers(stage: Launch, params: Mapping[str, int]) -> dict[str, int]:
+    """The whole numbers that a launch passes, by "@name" of its program's."""
+    numbers: dict[str, int] = {}
+    for name, given in stage.params.items():
+        value = params.get(f"@{given}") if isinstance(given, str) else None
+        if not isinstance(given, str) and given[0] == "int":
+            value = int(given[1], 0)
+        if isinstance(value, int):
+            numbers[f"@{name}"] = value
+    return numbers
+
+
+def partly_written(
+    module: Module,
+    pipeline: Pipeline,
+    shapes: Mapping[str, Sequence[int]],
+    lengths: Mapping[str, Any],
+    passed: Collection[str],
+    told: Collection[Location | None],
+) -> Iterator[Diagnostic]:
+    """The warnings of a call, one for each buffer.  `shapes`: of all buffers; `lengths`: numbers and lengths, by which grids are known; `passed`: buffers
+    of the caller; `told`: places of launches that are told to be too small."""
+    own = {name for name in pipeline.buffers if name not in passed and all(shapes[name])}
+    if own:
+        yield from _Contents(module, pipeline, own, shapes, lengths, told).visit(pipeline.stages)
+
+
+class _Contents:
+    """Contents of a pipeline's own buffers.  `written`: the elements that stages have written, of buffers that are written in part; `writers`: the
+    launches that did; `left`: steps that may still be run."""
+
+    def __init__(
+        self,
+        module: Module,
+        pipeline: Pipeline,
+        own: set[str],
+        shapes: Mapping[str, Sequence[int]],
+        lengths: Mapping[str, Any],
+        told: Collection[Location | None],
+    ) -> None:
+        self.module, self.pipeline, self.own, self.shapes, self.lengths, self.told = (
+            module,
+            pipeline,
+            own,
+            shapes,
+            lengths,
+            told,
+        )
+        self.written: dict[str, set[Place]] = {}
+        self.writers: dict[str, Launch] = {}
+        self.left = MOST_STEPS
+
+    def visit(self, stages: Sequence[Stage]) -> Iterator[Diagnostic]:
+        for stage in stages:
+            if isinstance(stage, Repeat):
+                yield from self.visit(stage.stages)
+            elif isinstance(stage, Launch):
+                yield from self.launch(stage)
+            elif isinstance(stage, (Fill, KernelStage)):
+                self.own -= {*stage.buffers}
+            elif isinstance(stage, HostRead):
+                self.own.discard(stage.buffer)
+
+    def launch(self, stage: Launch) -> Iterator[Diagnostic]:
+        names = self.own & {*stage.buffers}
+        program = self.module.programs.get(stage.program)
+        if program is None or not names:
+            self.own -= names
+            return
+        formals = {
+            formal.name: name
+            for formal, name in zip(program.bound_buffers, stage.buffers, strict=True)
+            if name in names
+            and stage.buffers.count(name) == 1
+            and formal.dimensions == len(self.shapes[name])
+        }
+        grid = tuple(fold(extent, self.lengths) for extent in stage.grid)
+        run = self.run(program, stage, grid, formals)
+        if run is None:
+            self.own -= names
+            return
+        for formal, name in formals.items():
+            missing = run.missing.get(formal, {})
+            op = next((op for op in missing if is_used(op, program)), None)
+            writer = self.writers.get(name)
+            if op is not None and writer is not None and writer.loc not in self.told:
+                self.own.discard(name)  # one mistake
+                yield _unwritten(self.pipeline, name, missing[op], stage, op, writer)
+            if formal in run.stored and name in self.own:
+                self.writers[name] = stage
+        self.own -= names - {*formals.values()} | {formals[formal] for formal in run.whole}
+
+    def run(
+        self, program: Program, stage: Launch, grid: Sequence[Extent], formals: Mapping[str, str]
+    ) -> _Elements | None:
+        """A run of a launch; None where it has too many invocations, or its grid is not known."""
+        extents = tuple(extent for extent in grid if isinstance(extent, int))
+        count = prod(extents) * program.lanes
+        if len(extents) < len(grid) or not 0 < count <= _MOST_INVOCATIONS:
+            return None
+        groups = tuple((x, y, z) for z, y, x in product(*(range(n) for n in reversed(extents))))
+        shapes = passed_shapes(stage, program, self.shapes)
+        supposed = Supposed(extents, groups, None, shapes, passed_numbers(stage, self.lengths))
+        run = _Elements(
+            program,
+            supposed,
+            {formal: self.written.setdefault(name, set()) for formal, name in formals.items()},
+            {f for f, n in formals.items() if n in self.writers},
+        )
+        run.left = self.left
+        run.run()
+        self.left = run.left
+        return run if run.left >= 0 else None
+
+
+class _Elements(Run):
+    """A run of a whole launch.  `stored`: buffers that it stores to; `whole`: those of which it may store all elements; `missing`: elements of each
+    that loads read and that nothing has written, of buffers which an earlier launch has `begun` to write."""
+
+    rounds = 1 << 10
+
+    def __init__(
+        self, program: Program, supposed: Supposed, written: dict[str, set[Place]], begun: set[str]
+    ) -> None:
+        super().__init__(program, supposed)
+        self.written, self.begun = written, begun
+        self.stored: set[str] = set()
+        self.whole: set[str] = set()
+        self.missing: dict[str, dict[Op, set[Place]]] = {}
+
+    def assumed(self, condition: Value, holds: bool, lanes: Sequence[int]) -> tuple[Lanes, Assumption | None]:
+        return lanes, _ANY_WAY
+
+    def leave(self, op: Op) -> None:
+        self.whole |= {
+            inner.attrs["buffer"] for inner in op.walk() if "buffer" in inner.attrs
+        } & self.written.keys()
+
+    def op(self, op: Op, lanes: Lanes) -> None:
+        super().op(op, lanes)
+        is_access = op.definition.format in ("load", "store", "slice_load", "slice_store", "atomic", "len")
+        if not is_access or op.name == "copy_async":
+            self.whole |= {*(op.attrs.get("buffers", ())), op.attrs.get("buffer")} & self.written.keys()
+
+    def access(self, op: Op, lanes: Lanes) -> None:
+        name = op.attrs["buffer"]
+        if name not in self.written or name in self.whole:
+            return
+        columns = [self.column(index) for index in op.indices]
+        is_load, moved = op.name in ("load", "slice_load"), (op.results or op.operands)[0].type
+        if not is_load:
+            self.stored.add(name)
+        if lanes is None or None in columns or moved.is_matrix:
+            self.whole |= set() if is_load else {name}
+            return
+        if is_load and (name not in self.begun or any(each.assumed for each in self.around)):
+            return
+        if moved.is_slice:
+            places = self.slice_places(name, moved.extents, columns, lanes)
+        else:
+            width = moved.lanes if moved.is_vec and not self.program.buffers[name].dtype.is_vec else 1
+            places = {place for _, place in self.elements(columns, lanes, width)}
+        if not is_load:
+            self.written[name] |= places
+        elif missing := {place for place in places - self.written[name] if self.is_inside(name, place)}:
+            self.missing.setdefault(name, {}).setdefault(op, set()).update(missing)
+
+    def slice_places(
+        self, name: str, extents: Sequence[int | None], columns: Sequence[Column], lanes: Sequence[int]
+    ) -> set[Place]:
+        """The elements of rows or blocks inside of the array."""
+        shape, places = (self.supposed.shapes or {}).get(name, ()), set[Place]()
+        sizes = [*[1] * (len(shape) - len(extents)), *extents]
+        for lane in lanes:
+            begins = [of_lane(column, lane) for column in columns]
+            ends = [
+                end if size is None else min(end, begin + size)
+                for begin, size, end in zip(begins, sizes, shape, strict=True)
+            ]
+            ranges = [range(begin, end) for begin, end in zip(begins, ends, strict=True)]
+            self.left -= prod(map(len, ranges))
+            if self.left >= 0:
+                places.update(ranges[0] if len(ranges) == 1 else product(*ranges))
+        return places
+
+    def is_inside(self, name: str, place: Place) -> bool:
+        shape = (self.supposed.shapes or {}).get(name, ())
+        each = place if isinstance(place, tuple) else (place,)
+        return all(0 <= p < extent for p, extent in zip(each, shape, strict=True))
+
+
+def _unwritten(
+    pipeline: Pipeline, name: str, places: Collection[Place], stage: Launch, op: Op, writer: Launch
+) -> Diagnostic:
+    spelling, buffer = spelling_at(stage.loc), pipeline.buffers[name]
+    written, count = written_name(name, buffer.loc), len(places)
+    first = min(places)
+    at = f"[{', '.join(map(str, first))}]" if isinstance(first, tuple) else str(first)
+    which = f"element {at}" if count == 1 else f"{count} elements, the first {at},"
+    it, they = ("it", "it") if count == 1 else ("them", "they")
+    message = f"this stage reads {which} of {spelling.buffer(written)}, and no stage before it has written {it}: {they} may hold anything"
+    help = f"let {spelling.buffer(writer.program)} store all elements, or write {spelling.fill(written)} before it"
+    warning = Diagnostic("warning", message, stage.loc, help=help)
+    return warning.note("the others are written here", writer.loc).note(f"{op.name} is here", op.loc)
