@@ -36,7 +36,7 @@ def walk(a: f32, x: Read[f32], y: ReadWrite[f32]):
     j = i
     if i < len(y):
         s = f32(0)
-        for k in range(n):
+        for _ in range(n):
             if i % 2 == 0:
                 s += twice(x[i]) * a
             else:

@@ -55,7 +55,7 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         inner.env[argument.arg] = _typed(t, inner, argument, binding, at)
     inner.body(source.tree.body)
     t.emitter.loc, t.emitter.scope = loc, scope
-    is_own = function.__module__.partition(".")[0] == __name__.partition(".")[0]
+    is_own = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
     for diagnostic in t.diagnostics[before:]:
         if is_own:
             _tell_at_call(diagnostic, t, node, source)
