@@ -16,9 +16,9 @@ TEXT = """vyre 1
 
 program @scale workgroup(64) {
   buffer @x : f32[?] read binding(0)
-  buffer @b : f32[?] read binding(1)
+  buffer @_b : f32[?] read binding(1)
   buffer @y : f32[?] write binding(2)
-  buffer @sums : f32[12] write binding(3)
+  buffer @_sums : f32[12] write binding(3)
   %i = global_id x
   %n = len @y
   %p = lt %i, %n : u32
@@ -37,8 +37,8 @@ def test_the_file_of_an_output_has_the_shape_of_its_input(tmp_path: Path) -> Non
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "b.npy", np.ones(4, np.float32))
-    files = ["--in", f"x={tmp_path}/x.npy", "--in", f"b={tmp_path}/b.npy", "--out", f"y={tmp_path}/y.npy"]
-    ran = call_run("-", *files, "--out", f"sums={tmp_path}/sums.npy", "--len", "y=12", "--grid=1", text=TEXT)
+    files = ["--in", f"x={tmp_path}/x.npy", "--in", f"_b={tmp_path}/b.npy", "--out", f"y={tmp_path}/y.npy"]
+    ran = call_run("-", *files, "--out", f"_sums={tmp_path}/sums.npy", "--len", "y=12", "--grid=1", text=TEXT)
     assert (ran.returncode, ran.stderr) == (0, "")
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), 2 * x)
     assert np.load(tmp_path / "sums.npy").shape == (12,)

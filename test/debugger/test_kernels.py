@@ -1,4 +1,4 @@
-# ruff: noqa: B007, E741, RET504  (kernels have names to look at)
+# ruff: noqa: E741, RET504  (kernels have names to look at)
 """`vyre.debug`: what it shows of a kernel is what Python or NumPy would compute, line by line, forward and back."""
 
 from __future__ import annotations

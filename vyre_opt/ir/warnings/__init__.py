@@ -14,6 +14,7 @@ ignored_axes, exchanged_indices, short_workgroups   grids and indices along othe
 subgroup_values      values of a subgroup that are taken for a workgroup's
 scanned_places       places of an inclusive scan, which leave the first one free
 spin_locks           invocations that wait for one another
+unused_buffers       arrays and numbers of the caller that no op uses
 overwritten_rounds   stores of a loop of which only the last round stays
 unchanged_rounds     loops all of whose rounds add the same
 part_of_a_tile       workgroup memory that is stored to, or read, in part

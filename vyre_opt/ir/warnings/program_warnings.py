@@ -39,6 +39,7 @@ from .subgroup_values import subgroup_values
 from .unchanged_rounds import unchanged_rounds
 from .unordered_accesses import unordered_accesses
 from .unstored_elements import unstored_elements
+from .unused_buffers import unused_buffers
 from .wrapped_numbers import product_of_elements
 
 __all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
@@ -59,7 +60,7 @@ difference instead."""
 
 def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     """Append the warnings of a program or a function that verifies."""
-    bodies = _Bodies(item)
+    bodies, before = _Bodies(item), len(diagnostics)
     bodies.block(item.body)
     diagnostics += (*bodies.outside.values(), *bodies.found, *bodies.split.values())
     if isinstance(item, Program):
@@ -84,6 +85,8 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             _too_much_memory,
         ):
             diagnostics += rule(item)
+        if len(diagnostics) == before:  # a mistake that is told may be why
+            diagnostics += unused_buffers(item)
 
 
 MAX_WORKGROUP_BYTES = 227 << 10

@@ -238,7 +238,7 @@ def _roots(program: Program, ops: list[Op]) -> Iterator[Diagnostic]:
 
 
 def _leaf(root: Value) -> tuple[Value, Op] | None:
-    """What a tree of shuffles over a whole subgroup begins with, and its first shuffle, where a value is the root of one."""
+    """Value that a tree of shuffles over a whole subgroup begins with, and its first shuffle; None for what is no root of one."""
     op, distances, shuffle = root.owner, set[object](), None
     if isinstance(op, Op) and op.name in ("for", "while"):
         body, number = op.regions[-1], op.results.index(root)
