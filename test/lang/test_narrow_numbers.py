@@ -72,3 +72,10 @@ def test_a_text_is_told_where_to_widen() -> None:
     assert warning.message == "this number wraps at 2^8 in u8, before it is made a u32"
     assert warning.help == "compute in u32: begin with %v_u32 = cast %v : u8 -> u32"
     assert verify(parse(TEXT.format("%v_u32 = cast %v : u8 -> u32 %w = mul %v_u32, 3 : u32"))) == []
+
+
+def test_a_shift_by_a_negative_amount() -> None:
+    """An amount is taken modulo the bits: here it is 7."""
+    text = TEXT.replace("u8", "i8").replace("u32", "i32")
+    ops = "%q = shr %v, -1 : i8 %p = mul %q, 3 : i8 %w = cast %p : i8 -> i32"
+    assert verify(parse(text.format(ops))) == []

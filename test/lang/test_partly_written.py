@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.each import each
+from support.tools_inside import call_run
 from support.warned import warned
 
 import vyre_opt as vyre
@@ -239,3 +241,51 @@ def test_a_launch_that_is_too_small_is_one_mistake() -> None:
     assert warning.startswith("this launch has 64 invocations for the 100 elements")
     (warning,) = said(few_rows, [ones(20, 20), ones(20, 20)])
     assert warning.startswith("this launch has 10 workgroups for the 20 rows")
+
+
+TEXT = """vyre 2
+program @inner workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %i = global_id x
+  %n = len @x
+  %last = sub %n, 1 : u32
+  %a = gt %i, 0 : u32
+  %b = lt %i, %last : u32
+  %c = and %a, %b
+  if %c {
+    %v = load @x[%i] : f32
+    store %v, @y[%i] : f32
+  }
+}
+program @copy workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i] : f32
+  store %v, @y[%i] : f32
+}
+pipeline @main {
+  buffer @x : f32[128] read
+  buffer @mid : f32[128]
+  buffer @y : f32[128] write
+  launch @inner grid(2) (@x, @mid)
+  launch @copy grid(2) (@mid, @y)
+}
+"""
+
+
+def test_vyre_run(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ones(128))
+    ran = call_run("-", f"--in=x={tmp_path}/x.npy", text=TEXT)
+    assert (
+        "this stage reads 2 elements, the first 0, of @mid, and no stage before it has written them"
+        in ran.stderr
+    )
+    assert "help: let @inner store all elements, or write fill(@mid, 0) before it" in ran.stderr
+    ran = call_run(
+        "-",
+        f"--in=x={tmp_path}/x.npy",
+        text=TEXT.replace("  launch @inner", "  fill(@mid, 0.0)\n  launch @inner"),
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")

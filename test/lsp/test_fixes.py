@@ -62,7 +62,9 @@ def test_a_fix_removes_what_it_is_offered_for(text, title):
     diagnostic, fix = offers[0]
     after = Analyzer("a.vyre").analyze(apply(analysis, fix))
     assert diagnostic.message not in [d.message for d in after.diagnostics]
-    assert len(after.diagnostics) < len(analysis.diagnostics) + (len(fix.edits) > 1)
+    # a head has buffers for other ops than these
+    others = [d for d in after.diagnostics if "changes nothing" not in d.message]
+    assert len(others) < len(analysis.diagnostics) + (len(fix.edits) > 1)
 
 
 def test_fixes_stay_within_the_text(texts):

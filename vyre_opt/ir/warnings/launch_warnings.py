@@ -132,7 +132,7 @@ def pipeline_warnings(
             small.update(each.loc for each in left_out)
             yield from left_out
     if not has_run:
-        yield from partly_written(module, pipeline, shapes, lengths, arrays.keys(), small)
+        yield from partly_written(module, pipeline, shapes, lengths, small)
 
 
 def _fill(zeroed: dict[str, str], stage: Fill, pipeline: Pipeline) -> None:

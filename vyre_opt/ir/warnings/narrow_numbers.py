@@ -177,7 +177,8 @@ def _exact(op: Op, depth: int) -> int:
         return most[0] << min(most[1], 64)
     if op.name == "shr":
         known = constant_value(op.operands[1])
-        return most[0] >> known if isinstance(known, int) else most[0]
+        bits = op.results[0].type.bits or 64  # which an amount is taken modulo
+        return most[0] >> known % bits if isinstance(known, int) else most[0]
     if op.name in ("min", "and") and not is_signed:
         return min(most)
     if op.name in ("max", "select", "or", "xor"):

@@ -17,7 +17,7 @@ from typing import Any
 from ..diagnostics import Diagnostic, Location, spelling_at, written_name
 from ..grids import Extent, fold
 from ..pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..program import Module, Op, Program, Value
+from ..program import AccessMode, Module, Op, Program, Value
 from ..uniformity import Level
 from .data_conditions import Assumption
 from .invocation_runs import MOST_STEPS, Column, Lanes, Run, Supposed, of_lane
@@ -58,12 +58,15 @@ def partly_written(
     pipeline: Pipeline,
     shapes: Mapping[str, Sequence[int]],
     lengths: Mapping[str, Any],
-    passed: Collection[str],
     told: Collection[Location | None],
 ) -> Iterator[Diagnostic]:
-    """The warnings of a call, one for each buffer.  `shapes`: of all buffers; `lengths`: numbers and lengths, by which grids are known; `passed`: buffers
-    of the caller; `told`: places of launches that are told to be too small."""
-    own = {name for name in pipeline.buffers if name not in passed and all(shapes[name])}
+    """The warnings of a call, one for each buffer.  `shapes`: of all buffers; `lengths`: numbers and lengths, by which grids are known; `told`:
+    places of launches that are told to be too small."""
+    own = {
+        name
+        for name, buffer in pipeline.buffers.items()
+        if buffer.access in (None, AccessMode.READ_WRITE) and not buffer.live_in and all(shapes[name])
+    }
     if own:
         yield from _Contents(module, pipeline, own, shapes, lengths, told).visit(pipeline.stages)
 
