@@ -31,9 +31,19 @@ TOLD = [
     (HEAD, f"{PI}vyre.atomic_add(state, 0, n)", "this is one number for all invocations", ("rand(seed, ", "rand(seed + i, ")),
     (HEAD, f"{PI}t = vyre.workgroup_reduce(n, 'add')\nif vyre.local_id(0) == 0:\n    state[vyre.workgroup_id(0)] = t", "it is added up here", ("rand(seed, ", "rand(seed + i, ")),
     (HEAD, "s = 0.0\nfor k in range(8):\n    s += vyre.rand(seed, i)\ny[i] = s", "let the counter go by k, too", ("(seed, i)", "(seed, i * 8 + k)")),
+    (HEAD, "y[i] = vyre.rand(seed, vyre.local_id(0))", "this is one number for all workgroups", ("vyre.local_id(0)", "i")),
+    (HEAD, "a = 0.0\nfor k in range(9):\n    a += vyre.rand(seed, vyre.local_id(0) * 9 + k)\ny[i] = a", "let the counter go by vyre.workgroup_id(0), too", ("vyre.local_id(0)", "i")),
     (SLICES, EACH_ROW, "let the counter go by vyre.workgroup_id(0), too", ("vyre.arange", "i * w.shape[1] + vyre.arange")),
 ]  # fmt: skip
 SILENT = [
+    (HEAD, "for k in range(i, len(y), vyre.global_size(0)):\n    y[k] = vyre.rand(seed, k)"),
+    (HEAD, "y[i] = x[i] + vyre.rand(seed, vyre.local_id(0))"),
+    (HEAD, "y[i] = vyre.rand(seed + vyre.workgroup_id(0), vyre.local_id(0))"),
+    (HEAD, "y[vyre.local_id(0)] = vyre.rand(seed, vyre.local_id(0))"),
+    (
+        HEAD,
+        "n, m = u32(0), u32(0)\nfor k in range(9):\n    m += 1\n    if vyre.rand(seed + i, k) < 0.5:\n        n += 1\nstate[i] = n\nstate[i + 64] = m",
+    ),
     (HEAD, "y[i] = x[i] if vyre.rand(seed, step) < 0.5 else 0.0"),
     (HEAD, "y[i] = x[(i + vyre.randint(seed, 0) % len(x)) % len(x)]"),
     (HEAD, "for c in range(w.shape[1]):\n    w[i, c] = rows[i, c] if vyre.rand(seed, i) < 0.9 else 0.0"),

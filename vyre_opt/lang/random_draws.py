@@ -10,10 +10,11 @@ store or add.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, Location
+from ..ir.loops import inits
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
 from ..ir.warnings.racing_stores import identity
@@ -57,7 +58,7 @@ def repeated_draws(program: Program, draws: Sequence[Draw]) -> Iterator[Diagnost
         yield again
         return
     yield from _of_all_rounds(program, draws)
-    yield from _of_all_invocations(program, draws)
+    yield from _in_common(program, draws)
 
 
 def _drawn_again(program: Program, draws: dict[Value, Draw]) -> Diagnostic | None:
@@ -125,45 +126,69 @@ def _of_all_rounds(program: Program, draws: Sequence[Draw]) -> Iterator[Diagnost
             return
 
 
-def _of_all_invocations(program: Program, draws: Sequence[Draw]) -> Iterator[Diagnostic]:
-    """The warning of the first number which is the same in the whole launch, and is all that invocations store to elements of each one's own, or
-    add up."""
+def _in_common(program: Program, draws: Sequence[Draw]) -> Iterator[Diagnostic]:
+    """The warning of the first number which is the same in the whole launch, or in all workgroups, and is all that these store to elements of each
+    one's own; or which all invocations add up."""
     uniformity = Uniformity(program)
+    own = {result for op in program.walk() if _is_of_group(op) for result in op.results}
+    _add_dependents(program.body, own)
+    for draw in draws:
+        numbers = {draw.result}
+        _add_dependents(program.body, numbers)
+        for op in program.walk():
+            is_sum = op.name in ("atomic_add", "workgroup_reduce", "subgroup_reduce")
+            is_store = (
+                op.name in ("store", "slice_store") and not program.buffers[op.attrs["buffer"]].is_on_chip
+            )
+            value = op.operands[-1 if is_sum else 0] if is_sum or is_store else None
+            if value is None or value not in numbers:
+                continue
+            levels = [uniformity.level(each) for each in (value, *draw.values)]
+            is_apart = is_store and any(uniformity.level(index) > Level.GRID for index in op.indices)
+            if max(levels) is Level.GRID and (is_sum or is_apart):
+                yield _common(draw, op, "workgroups" if program.lanes == 1 else "invocations")
+                return
+            if is_store and own & {*op.indices} and not own & {value, *draw.values}:
+                yield _common(draw, op, "workgroups")
+                return
 
-    def is_common(values: Collection[Value]) -> bool:
-        return all(uniformity.level(value) is Level.GRID for value in values)
 
-    common = {draw.result: draw for draw in draws if is_common(draw.values)}
-    if not common:
-        return
-    sources = dict(common)
-    _follow(program.body, sources)
-    for op in program.walk():
-        is_sum = op.name in ("atomic_add", "workgroup_reduce", "subgroup_reduce")
-        is_store = op.name in ("store", "slice_store") and not program.buffers[op.attrs["buffer"]].is_on_chip
-        if not is_sum and (not is_store or is_common(op.indices)):
-            continue
-        value = op.operands[-1 if is_sum else 0]
-        if value in sources and is_common([value]):
-            yield _common(program, sources[value], op)
-            return
+def _is_of_group(op: Op) -> bool:
+    """Whether workgroups may have an op's results for themselves: its number, and what is in memory."""
+    return op.name in ("global_id", "workgroup_id") or bool(op.definition.effects & {"read", "atomic"})
 
 
-def _follow(block: Block, sources: dict[Value, Draw]) -> None:
-    """Note the values of a block that are computed from random numbers, with one of these for each."""
+def _add_dependents(block: Block, values: set[Value]) -> None:
+    """Add the values of a block that are computed from some values, or by rounds or branches that these decide."""
     for op in block.ops:
-        for region in op.regions:
-            _follow(region, sources)
-        ends = [region.terminator for region in op.regions]
-        operands = [*op.operands, *(value for end in ends if end is not None for value in end.operands)]
-        draw = next((sources[value] for value in operands if value in sources), None)
-        if draw is not None:
-            sources.update(dict.fromkeys(op.results, draw))
+        if not op.regions:
+            if any(operand in values for operand in op.operands):
+                values.update(op.results)
+            continue
+        is_loop = op.name in ("for", "while")
+        begin = inits(op) if is_loop else ()
+        body_end, first_end = op.regions[-1].terminator, op.regions[0].terminator
+        tests = [*op.operands[: len(op.operands) - len(begin)]]
+        if op.name == "for" and any(test in values for test in tests):
+            values.add(op.regions[0].args[0])
+        ends = [body_end, *([] if is_loop else [first_end])]
+        given = [begin, *(end.operands for end in ends if end is not None)]
+        for _ in range(2 if is_loop else 1):  # a round gives what it ends with to the next
+            for region in op.regions:
+                carried = region.args[len(region.args) - len(begin) :]
+                for each in given:
+                    values.update(arg for arg, value in zip(carried, each, strict=False) if value in values)
+                _add_dependents(region, values)
+        if op.name == "while" and first_end is not None:
+            tests += first_end.operands
+        if any(test in values for test in tests):
+            values.update(op.results)
+        for each in given[1:]:
+            values.update(result for result, value in zip(op.results, each, strict=False) if value in values)
 
 
-def _common(program: Program, draw: Draw, op: Op) -> Diagnostic:
-    id = "vyre.workgroup_id(0)" if program.lanes == 1 else "vyre.global_id(0)"
-    who = "workgroups" if program.lanes == 1 else "invocations"
+def _common(draw: Draw, op: Op, who: str) -> Diagnostic:
+    id = "vyre.workgroup_id(0)" if who == "workgroups" else "vyre.global_id(0)"
     message = f"this is one number for all {who}: neither its key nor its counter differs between them"
     help = f"let the counter go by {id}, too"
     what = "stored" if "store" in op.name else "added up"
