@@ -198,6 +198,40 @@ def small(x: Read[f32], y: Write[f32]) -> None:
     copied[vyre.ceil_div(len(x), 64)](mid, y)
 
 
+@vyre.pipeline
+def large_plate(x: ReadWrite[f32[:, :]]) -> None:
+    mid = vyre.buffer(f32, x.shape)
+    plate[vyre.ceil_div(x.shape[1], 8), vyre.ceil_div(x.shape[0], 8)](x, mid)
+    plate[vyre.ceil_div(x.shape[1], 8), vyre.ceil_div(x.shape[0], 8)](mid, x)
+
+
+@vyre.pipeline
+def large_sums(x: Read[f32[:, :]], y: Write[f32]) -> None:
+    mid = vyre.buffer(f32, x.shape)
+    plate[vyre.ceil_div(x.shape[1], 8), vyre.ceil_div(x.shape[0], 8)](x, mid)
+    row_sums[x.shape[0]](mid, y)
+
+
+@vyre.pipeline
+def large_rows(x: Read[f32[:, :]], y: Write[f32]) -> None:
+    mid = vyre.buffer(f32, x.shape)
+    rows[x.shape[0]](x, mid)
+    row_sums[x.shape[0]](mid, y)
+
+
+@vyre.program(workgroup=64)
+def in_strides(x: Read[f32], y: Write[f32]) -> None:
+    for k in range(vyre.global_id(0), len(y), vyre.global_size(0)):
+        y[k] = x[k]
+
+
+@vyre.pipeline
+def strided(x: Read[f32], y: Write[f32]) -> None:
+    mid = vyre.buffer(f32, len(x))
+    in_strides[7](x, mid)
+    copied[vyre.ceil_div(len(x), 64)](mid, y)
+
+
 TOLD: list[tuple[Any, str, list[np.ndarray]]] = [
     # a pipeline, words of the warning, and arrays
     (half_of_it, "50 elements, the first 50, of mid", [ones(100), ones(100)]),
@@ -233,6 +267,35 @@ def test_elements_that_no_stage_has_written_are_told() -> None:
 
 def test_elements_that_are_written_or_not_read_are_not_told() -> None:
     each(SILENT, lambda case: None if not (text := said(*case)) else pytest.fail(str(text)))
+
+
+LARGE: list[tuple[Any, str, list[np.ndarray]]] = [
+    # pipelines of launches of which some invocations are run
+    (
+        half_of_it,
+        "elements such as 99968 of mid, and no stage before it has written them",
+        [ones(100000), ones(100000)],
+    ),
+    (without_edges, "elements such as 0 of mid", [ones(100000), ones(100000)]),
+    (large_plate, "elements such as [0, 1] of mid", [ones(400, 300)]),
+    (large_sums, "elements such as [0, 0] of mid", [ones(400, 300), ones(400)]),
+    (with_edges, "", [ones(100000), ones(100000)]),
+    (filled, "", [ones(100000), ones(100000)]),
+    (shrinking, "", [ones(100000), ones(100000)]),
+    (of_elements, "", [ones(100000), ones(100000)]),
+    (half_is_read, "", [ones(100000), ones(100000)]),
+    (strided, "", [ones(100000), ones(100000)]),
+    (large_rows, "", [ones(400, 300), ones(400)]),
+]
+
+
+def test_elements_of_large_launches() -> None:
+    def check(case: tuple[Any, str, list[np.ndarray]]) -> None:
+        pipeline, words, arrays = case
+        pipeline._has_run = False
+        assert [words in each for each in said(pipeline, arrays)] == [True] * bool(words)
+
+    each(LARGE, check)
 
 
 def test_a_launch_that_is_too_small_is_one_mistake() -> None:

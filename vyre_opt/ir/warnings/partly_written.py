@@ -3,24 +3,28 @@
     launch @inner grid(1) (@x, @mid)      stores @mid[1] to @mid[62] of 64
     launch @double grid(1) (@mid, @y)     reads all of them: @mid[0] and @mid[63] may hold anything
 
-All invocations of the launches are run (invocation_runs.py), as long as these are few.  A store behind a condition that is not known counts
-as one of all that may come to it, and a store at places that are not known as one to all elements.
+All invocations of the launches are run (invocation_runs.py) where these are few, and else those of a reader at the corners of its launch, with
+the ones of a writer that store what these read (affine_stores.py).  A store behind a condition that is not known counts as one of all that
+may come to it, and a store at places that are not known as one to all elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, spelling_at, written_name
-from ..grids import Extent, fold
+from ..grids import fold
 from ..pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..program import AccessMode, Module, Op, Program, Value
 from ..uniformity import Level
+from .affine_stores import AffineStores
 from .data_conditions import Assumption
-from .invocation_runs import MOST_STEPS, Column, Lanes, Run, Supposed, of_lane
+from .invocation_runs import MOST_LANES, MOST_STEPS, Column, Lanes, Run, Supposed, of_lane
 from .touched_elements import Place
 from .unstored_elements import is_used
 
@@ -28,8 +32,10 @@ __all__ = ["partly_written", "passed_numbers", "passed_shapes"]
 
 _ANY_WAY = Assumption(frozenset(), Level.GRID)
 """Fact of a condition that lets anyone pass."""
-_MOST_INVOCATIONS = 1 << 14
-"""Invocations of a launch that are run."""
+_MOST_RUN = 1 << 12
+"""Invocations of a launch that are run, and elements of its buffers."""
+_MOST_ELEMENTS = 64
+"""Elements of a load which are looked for in launches that are not run."""
 
 
 def passed_shapes(
@@ -71,9 +77,24 @@ def partly_written(
         yield from _Contents(module, pipeline, own, shapes, lengths, told).visit(pipeline.stages)
 
 
+class _Written:
+    """Elements of a buffer that stages have written: `places`, and those of launches that are too large to be run."""
+
+    def __init__(self) -> None:
+        self.places: set[Place] = set()
+        self.launches: list[tuple[AffineStores, str]] = []
+        self.writer: Launch | None = None
+
+    def missing(self, places: set[Place]) -> set[Place]:
+        """Those of some elements that nobody has written; of many, some are looked at where launches are not run."""
+        left = sorted(places - self.places)
+        if self.launches and len(left) > _MOST_ELEMENTS:
+            left = [*left[: _MOST_ELEMENTS // 2], *left[-_MOST_ELEMENTS // 2 :]]
+        return {place for place in left if not any(stores.has(name, place) for stores, name in self.launches)}
+
+
 class _Contents:
-    """Contents of a pipeline's own buffers.  `written`: the elements that stages have written, of buffers that are written in part; `writers`: the
-    launches that did; `left`: steps that may still be run."""
+    """Contents of a pipeline's own buffers, those of `own` which are written in part.  `left`: steps that may still be run."""
 
     def __init__(
         self,
@@ -84,16 +105,9 @@ class _Contents:
         lengths: Mapping[str, Any],
         told: Collection[Location | None],
     ) -> None:
-        self.module, self.pipeline, self.own, self.shapes, self.lengths, self.told = (
-            module,
-            pipeline,
-            own,
-            shapes,
-            lengths,
-            told,
-        )
-        self.written: dict[str, set[Place]] = {}
-        self.writers: dict[str, Launch] = {}
+        self.module, self.pipeline, self.told = module, pipeline, told
+        self.own, self.shapes, self.lengths = own, shapes, lengths
+        self.written = {name: _Written() for name in own}
         self.left = MOST_STEPS
 
     def visit(self, stages: Sequence[Stage]) -> Iterator[Diagnostic]:
@@ -121,55 +135,80 @@ class _Contents:
             and formal.dimensions == len(self.shapes[name])
         }
         grid = tuple(fold(extent, self.lengths) for extent in stage.grid)
-        run = self.run(program, stage, grid, formals)
-        if run is None:
+        extents = tuple(extent for extent in grid if isinstance(extent, int))
+        if len(extents) < len(grid) or not all(extents) or program.lanes > MOST_LANES:
             self.own -= names
             return
+        shapes = passed_shapes(stage, program, self.shapes)
+        supposed = Supposed(extents, (), None, shapes, passed_numbers(stage, self.lengths))
+        written = {formal: self.written[name] for formal, name in formals.items()}
+        run = self.run(program, supposed, written)
         for formal, name in formals.items():
-            missing = run.missing.get(formal, {})
+            missing = run.missing.get(formal, {}) if self.left >= 0 else {}
             op = next((op for op in missing if is_used(op, program)), None)
-            writer = self.writers.get(name)
+            writer = self.written[name].writer
             if op is not None and writer is not None and writer.loc not in self.told:
                 self.own.discard(name)  # one mistake
-                yield _unwritten(self.pipeline, name, missing[op], stage, op, writer)
-            if formal in run.stored and name in self.own:
-                self.writers[name] = stage
+                is_sample = bool(self.written[name].launches)
+                yield _unwritten(self.pipeline, name, missing[op], stage, op, writer, is_sample)
+            if formal in run.stored:
+                self.written[name].writer = stage
         self.own -= names - {*formals.values()} | {formals[formal] for formal in run.whole}
+        if self.left < 0:
+            self.own.clear()
 
-    def run(
-        self, program: Program, stage: Launch, grid: Sequence[Extent], formals: Mapping[str, str]
-    ) -> _Elements | None:
-        """A run of a launch; None where it has too many invocations, or its grid is not known."""
-        extents = tuple(extent for extent in grid if isinstance(extent, int))
-        count = prod(extents) * program.lanes
-        if len(extents) < len(grid) or not 0 < count <= _MOST_INVOCATIONS:
-            return None
-        groups = tuple((x, y, z) for z, y, x in product(*(range(n) for n in reversed(extents))))
-        shapes = passed_shapes(stage, program, self.shapes)
-        supposed = Supposed(extents, groups, None, shapes, passed_numbers(stage, self.lengths))
-        run = _Elements(
-            program,
-            supposed,
-            {formal: self.written.setdefault(name, set()) for formal, name in formals.items()},
-            {f for f, n in formals.items() if n in self.writers},
-        )
-        run.left = self.left
+    def run(self, program: Program, supposed: Supposed, written: Mapping[str, _Written]) -> _Elements:
+        """A run of a launch, or of the invocations at its corners where there are many, or where an earlier launch had many."""
+        grid = supposed.grid
+        sizes = [prod(grid) * program.lanes, *(prod((supposed.shapes or {})[formal]) for formal in written)]
+        is_large = max(sizes) > _MOST_RUN or any(each.launches for each in written.values())
+        ends = [{0, n - 1} if is_large else range(n) for n in grid]
+        groups = tuple((x, y, z) for z, y, x in product(*reversed(ends)))
+        # the first or the last one may be left out by a guard
+        corners = [{*range(min(n, 2)), *range(max(n - 2, 0), n)} for n in program.workgroup]
+        places = tuple(product(*corners)) if is_large else None
+        run = _Elements(program, replace(supposed, groups=groups, places=places), written)
+        if is_large:
+            names = {
+                op.attrs["buffer"]
+                for op in program.walk()
+                if op.definition.effects & {"write"} and "buffer" in op.attrs
+            }
+            stores = AffineStores(program, supposed, names & written.keys(), partial(self.stored, program))
+            run.whole |= stores.unsure
+            # what other invocations store before it is read is not known
+            run.passed_over |= names
+        self.take(run)
+        if is_large:
+            for name in run.stored - run.whole:
+                written[name].launches.append((stores, name))
+        return run
+
+    def take(self, run: Run) -> None:
+        """Run some invocations, by the steps that are left."""
+        run.left = begun = self.left
         run.run()
-        self.left = run.left
-        return run if run.left >= 0 else None
+        self.left -= begun - run.left
+
+    def stored(self, program: Program, supposed: Supposed, name: str) -> set[Place]:
+        """The elements of a buffer that some invocations of a launch store."""
+        run = _Elements(program, supposed, {name: _Written()})
+        if self.left >= 0:
+            self.take(run)
+        self.left -= program.lanes
+        return run.written[name].places
 
 
 class _Elements(Run):
-    """A run of a whole launch.  `stored`: buffers that it stores to; `whole`: those of which it may store all elements; `missing`: elements of each
-    that loads read and that nothing has written, of buffers which an earlier launch has `begun` to write."""
+    """A run of invocations of a launch.  `stored`: buffers that it stores to; `whole`: those of which it may store all elements; `missing`: elements of
+    each that loads read and that nothing has written; `passed_over`: buffers whose loads are not looked at."""
 
     rounds = 1 << 10
 
-    def __init__(
-        self, program: Program, supposed: Supposed, written: dict[str, set[Place]], begun: set[str]
-    ) -> None:
+    def __init__(self, program: Program, supposed: Supposed, written: Mapping[str, _Written]) -> None:
         super().__init__(program, supposed)
-        self.written, self.begun = written, begun
+        self.written = written
+        self.passed_over = {name for name, each in written.items() if each.writer is None}
         self.stored: set[str] = set()
         self.whole: set[str] = set()
         self.missing: dict[str, dict[Op, set[Place]]] = {}
@@ -199,7 +238,7 @@ class _Elements(Run):
         if lanes is None or None in columns or moved.is_matrix:
             self.whole |= set() if is_load else {name}
             return
-        if is_load and (name not in self.begun or any(each.assumed for each in self.around)):
+        if is_load and (name in self.passed_over or any(each.assumed for each in self.around)):
             return
         if moved.is_slice:
             places = self.slice_places(name, moved.extents, columns, lanes)
@@ -207,8 +246,10 @@ class _Elements(Run):
             width = moved.lanes if moved.is_vec and not self.program.buffers[name].dtype.is_vec else 1
             places = {place for _, place in self.elements(columns, lanes, width)}
         if not is_load:
-            self.written[name] |= places
-        elif missing := {place for place in places - self.written[name] if self.is_inside(name, place)}:
+            self.written[name].places |= places
+            return
+        inside = {place for place in places if self.is_inside(name, place)}
+        if missing := self.written[name].missing(inside):
             self.missing.setdefault(name, {}).setdefault(op, set()).update(missing)
 
     def slice_places(
@@ -236,13 +277,22 @@ class _Elements(Run):
 
 
 def _unwritten(
-    pipeline: Pipeline, name: str, places: Collection[Place], stage: Launch, op: Op, writer: Launch
+    pipeline: Pipeline,
+    name: str,
+    places: Collection[Place],
+    stage: Launch,
+    op: Op,
+    writer: Launch,
+    is_sample: bool,
 ) -> Diagnostic:
+    """The warning of a load of a stage.  `is_sample`: there may be more elements than these."""
     spelling, buffer = spelling_at(stage.loc), pipeline.buffers[name]
     written, count = written_name(name, buffer.loc), len(places)
     first = min(places)
     at = f"[{', '.join(map(str, first))}]" if isinstance(first, tuple) else str(first)
     which = f"element {at}" if count == 1 else f"{count} elements, the first {at},"
+    if is_sample:
+        which, count = f"elements such as {at}", 2
     it, they = ("it", "it") if count == 1 else ("them", "they")
     message = f"this stage reads {which} of {spelling.buffer(written)}, and no stage before it has written {it}: {they} may hold anything"
     help = f"let {spelling.buffer(writer.program)} store all elements, or write {spelling.fill(written)} before it"
