@@ -7,7 +7,8 @@ unordered_accesses   races: two invocations touch an element in no order, of whi
                      racing_stores by the text alone, unordered_atomics plain accesses beside atomics,
                      data_conditions what is assumed where elements decide, race_remedies what to write
 unstored_elements    elements of workgroup memory that are read, and that nobody stores
-partly_written       elements of a pipeline's own buffers that a stage reads, and that none before it has written
+partly_written       elements of a pipeline's own buffers that a stage reads, and that none before it has written,
+                     affine_stores which invocation of a large launch stores an element
 unreached_elements   elements that a grid leaves out, vector_tails those behind the last whole vector,
                      dropped_remainders those behind the last whole round of a sum
 ignored_axes, exchanged_indices, short_workgroups   grids and indices along other axes than those of the arrays

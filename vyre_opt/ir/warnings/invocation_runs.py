@@ -23,7 +23,7 @@ from ..rewrite import constant_value
 from .data_conditions import Assumption
 from .touched_elements import Around, Place
 
-__all__ = ["MOST_LANES", "MOST_STEPS", "ONE_GROUP", "Column", "Lanes", "Run", "Supposed", "of_lane"]
+__all__ = ["MOST_LANES", "MOST_STEPS", "ONE_GROUP", "ROUNDS", "Column", "Lanes", "Run", "Supposed", "of_lane"]
 
 Column = int | list[int] | None
 """Number of each invocation, one number for all of them, or None for what is not known."""

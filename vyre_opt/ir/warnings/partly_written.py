@@ -24,7 +24,7 @@ from ..program import AccessMode, Module, Op, Program, Value
 from ..uniformity import Level
 from .affine_stores import AffineStores
 from .data_conditions import Assumption
-from .invocation_runs import MOST_LANES, MOST_STEPS, Column, Lanes, Run, Supposed, of_lane
+from .invocation_runs import MOST_LANES, MOST_STEPS, ROUNDS, Column, Lanes, Run, Supposed, of_lane
 from .touched_elements import Place
 from .unstored_elements import is_used
 
@@ -175,6 +175,7 @@ class _Contents:
                 if op.definition.effects & {"write"} and "buffer" in op.attrs
             }
             stores = AffineStores(program, supposed, names & written.keys(), partial(self.stored, program))
+            run.rounds = ROUNDS
             run.whole |= stores.unsure
             # what other invocations store before it is read is not known
             run.passed_over |= names
@@ -217,8 +218,9 @@ class _Elements(Run):
         return lanes, _ANY_WAY
 
     def leave(self, op: Op) -> None:
+        changed = (inner for inner in op.walk() if inner.definition.effects & {"write"})
         self.whole |= {
-            inner.attrs["buffer"] for inner in op.walk() if "buffer" in inner.attrs
+            inner.attrs["buffer"] for inner in changed if "buffer" in inner.attrs
         } & self.written.keys()
 
     def op(self, op: Op, lanes: Lanes) -> None:
