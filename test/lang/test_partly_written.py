@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.dimension_programs import sound_pipeline
 from support.each import each
 from support.tools_inside import call_run
 from support.warned import warned
 
 import vyre_opt as vyre
+from vyre_opt import parse
+from vyre_opt.ir.warnings import partly_written
+from vyre_opt.ir.warnings.launch_warnings import pipeline_warnings
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
 
 
@@ -296,6 +300,20 @@ def test_elements_of_large_launches() -> None:
         assert [words in each for each in said(pipeline, arrays)] == [True] * bool(words)
 
     each(LARGE, check)
+
+
+def test_pipelines_without_a_fault_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where launches are run whole, nor where some invocations of them are."""
+
+    def check(seed: int) -> None:
+        sound = sound_pipeline(seed)
+        module, arrays = parse(sound.text), sound.arrays(seed)
+        for most in (1 << 12, 0):
+            monkeypatch.setattr(partly_written, "_MOST_RUN", most)
+            found = pipeline_warnings(module, module.pipelines["main"], arrays, {})
+            assert not [each.message for each in found if "this stage reads" in each.message]
+
+    each(range(40), check)
 
 
 def test_a_launch_that_is_too_small_is_one_mistake() -> None:
