@@ -37,14 +37,39 @@ TOLD = [
         TURNED.replace("t[0, l] = t[0, 63 - l]", "v = t[0, 63 - l]\nvyre.barrier()\nt[0, l] = v"),
     ),
 ]  # fmt: skip
+LATE = (
+    FIRST
+    + "for k in range(1, n):\n    t[k % 2, l] = x[k * 64 + l]\n"
+    + BARRIER
+    + "    s += t[(k + 1) % 2, 63 - l]\n"
+    + BARRIER
+)
+TOLD.append(
+    (
+        LATE + END,
+        "so x[k * 64 + l] of that round is in no result",
+        f"{LATE}vyre.barrier()\ny[l] = s + t[(n + 1) % 2, 63 - l]",
+    )
+)
 SILENT = [
+    # the last round fetches what is not there, or what another has fetched, or is behind by one on purpose
+    (FIRST + LOOP + BARRIER + USE + END).replace(
+        USE, "    t[(k + 1) % 2, l] = x[min(k + 1, n - 1) * 64 + l]\n" + USE
+    ),
+    (FIRST + LOOP + BARRIER + USE + END).replace(
+        USE, "    t[(k + 1) % 2, l] = x[(k + 1) * 64 + l] if k + 1 < n else 0.0\n" + USE
+    ),
+    f"t[0, l] = 0.0\n{LOOP}{BARRIER}    y[k * 64 + l] = t[0, 63 - l]\n{BARRIER}    t[0, l] = x[k * 64 + l]",
+    f"{FIRST}for k in range(1, n):\n{BARRIER}    v = x[k * 64 + l]\n    s += abs(v - t[0, 63 - l])\n{BARRIER}    t[0, l] = v\n{END}",
+    # read by a loop that has no round for few elements
+    f"{FIRST}for k in range(1, n):\n{BARRIER}    s += t[0, 63 - l]\n{BARRIER}    t[0, l] = x[k * 64 + l]\nvyre.barrier()\nfor k in range(len(x) // 100000):\n    s += t[0, (l + k) % 64]\n{END}",
     FIRST + LOOP + BARRIER + USE + NEXT + END,
     FIRST + "vyre.barrier()\n" + LOOP + NEXT + USE + BARRIER + END,
     # the first rounds fill what later ones read
-    f"{LOOP}    t[k % 2, l] = x[k * 64 + l]\n{BARRIER}    if k > 0:\n        s += t[(k + 1) % 2, 63 - l]\n{BARRIER}{END}",
-    f"{LOOP}    v = t[(k + 1) % 2, l]\n    if k > 0:\n        s += v\n    t[k % 2, l] = x[k * 64 + l]\n{END}",
+    f"{LOOP}    t[k % 2, l] = x[k * 64 + l]\n{BARRIER}    if k > 0:\n        s += t[(k + 1) % 2, 63 - l]\n{BARRIER}vyre.barrier()\ny[l] = s + t[(n + 1) % 2, 63 - l]",
+    f"{LOOP}    v = t[(k + 1) % 2, l]\n    if k > 0:\n        s += v\n    t[k % 2, l] = x[k * 64 + l]\ny[l] = s + t[(n + 1) % 2, l]",
     # one half alone, and a loop whose rounds elements decide
-    f"{FIRST}{LOOP}{BARRIER}    s += t[0, 63 - l]\n{BARRIER}    t[0, l] = x[k * 64 + l]\n{END}",
+    f"{FIRST}{LOOP}{BARRIER}    s += t[0, 63 - l]\n{BARRIER}    t[0, l] = x[k * 64 + l]\nvyre.barrier()\ny[l] = s + t[0, 63 - l]",
     f"if l < 16:\n    t[0, l] = x[l]\nfor k in range(0, u32(x[l])):\n    t[1, l] = x[k]\n    s += t[0, l]\n{END}",
 ]
 

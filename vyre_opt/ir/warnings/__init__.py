@@ -18,6 +18,7 @@ spin_locks           invocations that wait for one another
 unused_buffers       arrays and numbers of the caller that no op uses
 overwritten_rounds   stores of a loop of which only the last round stays
 unchanged_rounds     loops all of whose rounds add the same
+unread_rounds        tiles that the last round of a loop fills, and that nobody reads
 part_of_a_tile       workgroup memory that is stored to, or read, in part
 reduction_identities maxima and minima that begin with a 0 that counts, signs which values may be below 0
 padded_reductions    zeros beyond an edge that count in a reduction

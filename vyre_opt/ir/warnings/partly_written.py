@@ -86,7 +86,7 @@ class _Written:
         self.writer: Launch | None = None
 
     def missing(self, places: set[Place]) -> set[Place]:
-        """Those of some elements that nobody has written; of many, some are looked at where launches are not run."""
+        """Elements, of some, that nobody has written; of many, some are looked at where launches are not run."""
         left = sorted(places - self.places)
         if self.launches and len(left) > _MOST_ELEMENTS:
             left = [*left[: _MOST_ELEMENTS // 2], *left[-_MOST_ELEMENTS // 2 :]]

@@ -38,6 +38,7 @@ from .spin_locks import spin_locks
 from .subgroup_values import subgroup_values
 from .unchanged_rounds import unchanged_rounds
 from .unordered_accesses import unordered_accesses
+from .unread_rounds import unread_rounds
 from .unstored_elements import unstored_elements
 from .unused_buffers import unused_buffers
 from .wrapped_numbers import product_of_elements
@@ -74,6 +75,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
             overlapping_blocks,
             overwritten_rounds,
             unchanged_rounds,
+            unread_rounds,
             parts_of_tiles,
             unordered_accesses,
             unstored_elements,
