@@ -238,10 +238,10 @@ def strided(x: Read[f32], y: Write[f32]) -> None:
 
 TOLD: list[tuple[Any, str, list[np.ndarray]]] = [
     # a pipeline, words of the warning, and arrays
-    (half_of_it, "50 elements, the first 50, of mid", [ones(100), ones(100)]),
+    (half_of_it, "elements 50 to 99 of mid", [ones(100), ones(100)]),
     (without_edges, "element 0 of mid, and no stage before it has written it", [ones(100), ones(100)]),
-    (rounds, "18 elements, the first [0, 1], of mid", [ones(20, 20)]),
-    (sums_without_edges, "76 elements, the first [0, 0], of mid", [ones(20, 20), ones(20)]),
+    (rounds, "18 elements of mid, the first [0, 1]", [ones(20, 20)]),
+    (sums_without_edges, "76 elements of mid, the first [0, 0]", [ones(20, 20), ones(20)]),
     (fifty, "write vyre.fill(mid, 0) before it", [ones(100), ones(100)]),
 ]
 SILENT: list[tuple[Any, list[np.ndarray]]] = [
@@ -277,12 +277,12 @@ LARGE: list[tuple[Any, str, list[np.ndarray]]] = [
     # pipelines of launches of which some invocations are run
     (
         half_of_it,
-        "elements such as 99968 of mid, and no stage before it has written them",
+        "elements of mid such as 99968, and no stage before it has written them",
         [ones(100000), ones(100000)],
     ),
-    (without_edges, "elements such as 0 of mid", [ones(100000), ones(100000)]),
-    (large_plate, "elements such as [0, 1] of mid", [ones(400, 300)]),
-    (large_sums, "elements such as [0, 0] of mid", [ones(400, 300), ones(400)]),
+    (without_edges, "elements of mid such as 0", [ones(100000), ones(100000)]),
+    (large_plate, "elements of mid such as [0, 1]", [ones(400, 300)]),
+    (large_sums, "elements of mid such as [0, 0]", [ones(400, 300), ones(400)]),
     (with_edges, "", [ones(100000), ones(100000)]),
     (filled, "", [ones(100000), ones(100000)]),
     (shrinking, "", [ones(100000), ones(100000)]),
@@ -360,7 +360,7 @@ def test_vyre_run(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", ones(128))
     ran = call_run("-", f"--in=x={tmp_path}/x.npy", text=TEXT)
     assert (
-        "this stage reads 2 elements, the first 0, of @mid, and no stage before it has written them"
+        "this stage reads 2 elements of @mid, the first 0, and no stage before it has written them"
         in ran.stderr
     )
     assert "help: let @inner store all elements, or write fill(@mid, 0) before it" in ran.stderr

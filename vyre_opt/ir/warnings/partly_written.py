@@ -289,14 +289,18 @@ def _unwritten(
 ) -> Diagnostic:
     """The warning of a load of a stage.  `is_sample`: there may be more elements than these."""
     spelling, buffer = spelling_at(stage.loc), pipeline.buffers[name]
-    written, count = written_name(name, buffer.loc), len(places)
-    first = min(places)
+    written, count, first = written_name(name, buffer.loc), len(places), min(places)
+    shown = spelling.buffer(written)
     at = f"[{', '.join(map(str, first))}]" if isinstance(first, tuple) else str(first)
-    which = f"element {at}" if count == 1 else f"{count} elements, the first {at},"
+    which = f"{count} elements of {shown}, the first {at}"
     if is_sample:
-        which, count = f"elements such as {at}", 2
-    it, they = ("it", "it") if count == 1 else ("them", "they")
-    message = f"this stage reads {which} of {spelling.buffer(written)}, and no stage before it has written {it}: {they} may hold anything"
+        which = f"elements of {shown} such as {at}"
+    elif count == 1:
+        which = f"element {at} of {shown}"
+    elif isinstance(first, int) and max(places) - first == count - 1:  # type: ignore[operator]
+        which = f"elements {at} to {max(places)} of {shown}"
+    it, they = ("it", "it") if which.startswith("element ") else ("them", "they")
+    message = f"this stage reads {which}, and no stage before it has written {it}: {they} may hold anything"
     help = f"let {spelling.buffer(writer.program)} store all elements, or write {spelling.fill(written)} before it"
     warning = Diagnostic("warning", message, stage.loc, help=help)
     return warning.note("the others are written here", writer.loc).note(f"{op.name} is here", op.loc)
