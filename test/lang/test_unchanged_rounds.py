@@ -27,7 +27,24 @@ TOLD = [
     ("s = 0.0\nfor k in range(rows.shape[1]):\n    s = vyre.fma(rows[i, 0], x[0], s)\ny[i] = s", "reads rows[i, 0] again", ("x[0]", "x[k]")),
     ("low = x[0]\nfor k in range(len(x)):\n    low = min(low, x[i])\ny[i] = low", "reads x[i] again", ("low, x[i]", "low, x[k]")),
 ]  # fmt: skip
+TOLD += [
+    (
+        "k, s = u32(0), 0.0\nwhile k < n:\n    s += x[i]\n    k += 1\ny[i] = s",
+        "take k for an index",
+        ("+= x[i]", "+= x[k]"),
+    ),
+    (
+        "k = u32(0)\nwhile k < n:\n    y[i] += x[i]\n    k += 1",
+        "nothing in it goes by k",
+        ("+= x[i]", "+= x[k]"),
+    ),
+]
 SILENT = [
+    "v, k = 100.0, u32(0)\nwhile v > 1.0:\n    v -= x[i]\n    k += 1\nz[i] = k",
+    "k, s = i, 0.0\nwhile k < len(x):\n    s += x[k]\n    k += vyre.global_size(0)\ny[i] = s",
+    "at, k = i, u32(0)\nwhile p[at] != at:\n    at = p[at]\n    k += 1\nz[i] = k",
+    "k, s = 1, 0.0\nwhile k < 100:\n    s += x[i] * f32(k)\n    k *= 2\ny[i] = s",
+    "k, s = 0, 0.0\nwhile k < 100:\n    s += x[i]\n    if s > 10.0:\n        break\n    k += 1\ny[i] = s",
     "s = 0.0\nfor k in range(n):\n    at = p[i]\n    while at > 0:\n        s += x[at]\n        at //= 2\ny[i] = s",
     "v = 1.0\nfor k in range(n):\n    v = 0.5 * (v + x[i] / v)\ny[i] = v",
     "v = 1.0\nfor k in range(n):\n    v *= x[i]\ny[i] = v",

@@ -12,11 +12,12 @@ round; and a counter whose name begins with an underscore is meant to be unused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..loops import inits, trip_count
 from ..program import Block, Op, Program, Value
+from ..rewrite import constant_value
 from .racing_stores import identity
 
 __all__ = ["adds_the_same", "unchanged_rounds"]
@@ -34,9 +35,9 @@ def unchanged_rounds(program: Program) -> Iterator[Diagnostic]:
     """The warnings of a program, the first of nested loops."""
     told = set[Op]()
     for loop in program.walk():
-        load = _repeated_load(loop) if loop.name == "for" and loop not in told else None
+        load = _repeated_load(loop) if loop.name in ("for", "while") and loop not in told else None
         if load is not None:
-            told.update(loop.regions[0].walk())
+            told.update(loop.regions[-1].walk())
             yield _repeated(loop, load)
 
 
@@ -50,15 +51,17 @@ def _repeated_load(loop: Op) -> Op | None:
 
 
 def adds_the_same(loop: Op) -> bool:
-    """Whether all rounds of a `for` with several add the same to what it carries, or to elements that it stores."""
-    (body,) = loop.regions
-    counter, *carried = body.args
-    ops, trips = [*body.walk()], trip_count(loop)
+    """Whether all rounds of a loop with several add the same to what it carries, or to elements that it stores."""
+    body, trips = loop.regions[-1], trip_count(loop) if loop.name == "for" else None
+    ops = [*body.walk()]
     loads, stores = ([op for op in ops if op.name in names] for names in (_LOADS, ("store",)))
     has_effects = any(op.definition.effects - {"read", "control"} and op.name != "store" for op in ops)
-    is_counted = any(counter in op.operands for op in ops) or (trips is not None and trips < 2)
-    if len(ops) > _MOST_TERMS or has_effects or is_counted or counter.name.startswith("_"):
+    if len(ops) > _MOST_TERMS or has_effects or (trips is not None and trips < 2):
         return False
+    pairs = _carried(loop, ops)
+    if pairs is None:
+        return False
+    carried = [arg for arg, _ in pairs]
     places = {_place(store) for store in stores}
     varying = _Varying({*carried}, {store.attrs["buffer"] for store in stores})
     varying.block(body)
@@ -67,14 +70,39 @@ def adds_the_same(loop: Op) -> bool:
         return False
     if len(places) < len(stores) or any(_place(load) not in places for load in of_stored):
         return False
-    end = body.terminator
-    sums = zip(end.operands if end else (), carried, strict=True)
-    steps = [(value, {arg}) for value, arg in sums]
+    steps = [(value, {arg}) for arg, value in pairs]
     for store in stores:
         elements = {load.result for load in of_stored if _place(load) == _place(store)}
         steps.append((store.operands[0], elements))
     is_sum = all(_adds_up(value, begun, varying.values) for value, begun in steps)
     return is_sum and not all(value in begun for value, begun in steps)
+
+
+def _carried(loop: Op, ops: Sequence[Op]) -> list[tuple[Value, Value]] | None:
+    """What a round begins and ends with of what a loop carries, but for its counters; None for a loop that computes with these."""
+    body, end = loop.regions[-1], loop.regions[-1].terminator
+    ended = end.operands if end is not None else ()
+    if loop.name == "for":
+        counter, *carried = body.args
+        is_counted = any(counter in op.operands for op in ops) or counter.name.startswith("_")
+        return None if is_counted else [*zip(carried, ended, strict=True)]
+    condition = [*loop.regions[0].walk()]
+    asked = {operand for op in condition for operand in op.operands}
+    pairs: list[tuple[Value, Value]] = []
+    for arg, asked_arg, value in zip(body.args, loop.regions[0].args, ended, strict=True):
+        if asked_arg not in asked:
+            pairs.append((arg, value))
+            continue
+        step = value.owner
+        if not isinstance(step, Op) or step.name not in ("add", "sub") or step.operands[0] is not arg:
+            return None
+        is_known = constant_value(step.operands[1]) is not None
+        if not is_known or any(arg in op.operands and op is not step for op in ops):
+            return None
+    is_decided = len(pairs) < len(body.args) and not any(
+        op.definition.effects - {"control"} for op in condition
+    )
+    return pairs if is_decided else None
 
 
 def _place(op: Op) -> tuple[object, ...]:
@@ -155,7 +183,11 @@ def _adds_up(value: Value, begun: Collection[Value], varying: Collection[Value])
 
 
 def _repeated(loop: Op, load: Op) -> Diagnostic:
-    spelling, counter = spelling_at(load.loc), loop.regions[0].args[0].name
+    spelling, args = spelling_at(load.loc), [*loop.regions[0].args]
+    if loop.name == "while":
+        asked = {operand for op in loop.regions[0].walk() for operand in op.operands}
+        args = [begin for begin, arg in zip(inits(loop), args, strict=True) if arg in asked]
+    counter = args[0].name
     element, shown, unused = spelling.buffer(load.attrs["buffer"]), f"%{counter}", f"%_{counter}"
     if spelling.name == "PYTHON":
         element, shown, unused = source_text(load.loc), counter, "_"
@@ -163,4 +195,6 @@ def _repeated(loop: Op, load: Op) -> Diagnostic:
         f"each round of this loop reads {element} again and adds the same: nothing in it goes by {shown}"
     )
     help = f"take {shown} for an index; where the same is to be added several times, name it {unused}"
+    if loop.name == "while":
+        help = f"take {shown} for an index, or write a for, whose counter may be named {unused} where the same is to be added several times"
     return Diagnostic("warning", message, load.loc, help=help).note("the loop is here", loop.loc)
