@@ -29,23 +29,31 @@ _TIMES = 4
 
 def unread_rounds(program: Program) -> Iterator[Diagnostic]:
     """The warnings of a program, one for each such loop."""
-    loops = [op for op in program.walk() if op.name == "for" and op.results]
-    stores = [(loop, op) for loop in loops for op in loop.walk() if _is_tile(program, op)]
-    if not stores or program.lanes > MOST_LANES:
-        return
     users: dict[Value, list[Op]] = {}
     for op in program.walk():
         for operand in op.operands:
             users.setdefault(operand, []).append(op)
+    candidates = [
+        (loop, op, load)
+        for loop in program.walk()
+        if loop.name == "for" and loop.results and _adds_up(program, loop)
+        for op in loop.walk()
+        if _is_tile(program, op) and (load := _only_load(op, users)) is not None
+    ]
+    if not candidates or program.lanes > MOST_LANES:
+        return
     run = _Rounds(program)
     run.run()
-    for loop, store in stores if run.left >= 0 else ():
-        load = _only_load(store, users)
-        changes = [op for op in loop.walk() if op.definition.effects & {"write", "atomic"}]
-        is_sum = all(op.attrs.get("buffer") in run.tiles for op in changes)
-        if load is not None and is_sum and run.is_unread(store) and run.is_own(load, len(run.stored[store])):
+    for loop, store, load in candidates if run.left >= 0 else ():
+        if run.is_unread(store) and run.is_own(load, len(run.stored[store])):
             yield _unread(loop, store, load)
             return
+
+
+def _adds_up(program: Program, loop: Op) -> bool:
+    """Whether a loop changes nothing but what it carries, and tiles."""
+    changes = (op for op in loop.walk() if op.definition.effects & {"write", "atomic"})
+    return all(_is_tile(program, op) for op in changes)
 
 
 def _is_tile(program: Program, op: Op) -> bool:
