@@ -144,6 +144,16 @@ def pairs(x: Read[f32], w: Read[f32], y: Write[f32]) -> None:
     y[0] = s
 
 
+@vyre.program(workgroup=1)
+def four_a_round(x: Read[f32], w: Read[f32], y: Write[f32]) -> None:
+    s = 0.0
+    for t in range(len(x) // 4):
+        s += x[4 * t] * w[0] + x[4 * t + 1] * w[1]
+        s += x[4 * t + 2] * w[2]
+        s = vyre.fma(x[4 * t + 3], w[3], s)
+    y[0] = s
+
+
 TOLD: list[tuple[Any, str, Any, list[np.ndarray]]] = [
     # a kernel, words of the warning, a grid, and arrays
     (
@@ -168,6 +178,9 @@ TOLD: list[tuple[Any, str, Any, list[np.ndarray]]] = [
     (chunks, "2 rounds of 128 end at 256: the last 44 are not read", 2, [ones(300), ones(1)]),
     (strided, "0 rounds of 64 end at 0: the last 10 are not read", 1, [ones(10), ones(1)]),
 ]
+TOLD.append(
+    (four_a_round, "75 rounds of 4 end at 300: the last 2 are not read", 1, [ones(302), ones(4), ones(1)])
+)
 SILENT: list[tuple[Any, Any, list[np.ndarray]]] = [
     (nested, 1, [ones(16, 48), ones(16)]),
     (with_a_tail, 1, [ones(300), ones(1)]),
@@ -179,6 +192,7 @@ SILENT: list[tuple[Any, Any, list[np.ndarray]]] = [
     (pairs, 1, [ones(301), ones(301), ones(1)]),
     (tiled, (2, 2), [ones(32, 48), ones(48, 32), ones(32, 32)]),
     (chunks, 2, [ones(256), ones(1)]),
+    (four_a_round, 1, [ones(300), ones(4), ones(1)]),
 ]
 
 

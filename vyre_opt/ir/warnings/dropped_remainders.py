@@ -19,6 +19,7 @@ from ..diagnostics import Diagnostic, Location, source_text, spelling_at
 from ..grids import Extent
 from ..loops import bounds, inits
 from ..program import Block, Op, Program, Value
+from ..rewrite import constant_value
 from .invocation_runs import Lanes, Run, Supposed, of_lane
 
 __all__ = ["dropped_remainders"]
@@ -98,7 +99,7 @@ def _candidates(program: Program) -> Iterator[_Remainder]:
             continue
         for load in inner:
             for dimension, index in enumerate(load.indices if load.name in _LOADS else ()):
-                if _is_of([index], body.args[0]) and _is_in_total(program, loop, load):
+                if _is_of([index], body.args[0]) and _is_in_total(program, loop, load, quotient):
                     yield _Remainder(loop, quotient, load, dimension)
 
 
@@ -124,13 +125,17 @@ def _is_of(values: Sequence[Value], counter: Value) -> bool:
     return False
 
 
-def _is_in_total(program: Program, loop: Op, load: Op) -> bool:
+def _is_in_total(program: Program, loop: Op, load: Op, quotient: Op) -> bool:
     """Whether what a loop carries goes on through the elements of a round, or is added up over invocations behind the loop."""
     body, (_, *carried) = loop.regions[0], loop.regions[0].args
     if any(op.name == "for" and {*inits(op)} & {*carried} for op in body.ops):
         return True
     if load.name == "slice_load":
         return any(op.name == "slice_dot" and op.operands[-1] in carried for op in body.ops)
+    ends = body.terminator.operands if body.terminator is not None else ()
+    part = constant_value(quotient.operands[1])
+    if any(_has_terms(end, arg, load, part) for arg, end in zip(carried, ends, strict=True)):
+        return True
     derived = {*loop.results}
     for op in _behind(program.body, loop):
         if not any(operand in derived for operand in op.operands):
@@ -141,6 +146,40 @@ def _is_in_total(program: Program, loop: Op, load: Op) -> bool:
         if op.definition.is_pure and not op.regions:
             derived.update(op.results)
     return False
+
+
+def _has_terms(total: Value, begun: Value, load: Op, count: object) -> bool:
+    """Whether a sum adds so many terms to what it began with, each with an element of its own of the array that a load is of."""
+    pending, terms = [total], list[Value]()
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            break
+        value = pending.pop()
+        op = value.owner
+        if isinstance(op, Op) and op.name == "fma":
+            pending.append(op.operands[2])
+            terms.append(value)
+        elif isinstance(op, Op) and op.name == "add":
+            pending += op.operands
+        elif value is not begun:
+            terms.append(value)
+    return (
+        not pending and len(terms) == count and all(_loads(term, load.attrs["buffer"]) == 1 for term in terms)
+    )
+
+
+def _loads(term: Value, name: str) -> int:
+    """How many elements of a buffer a term is computed from."""
+    pending, loads = [term], set[Op]()
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            return len(loads)
+        op = pending.pop().owner
+        if isinstance(op, Op) and op.name == "load":
+            loads |= {op} if op.attrs["buffer"] == name else set()
+        elif isinstance(op, Op):
+            pending += op.operands[:2] if op.name == "fma" else op.operands
+    return 0
 
 
 def _behind(block: Block, loop: Op) -> Iterator[Op]:
