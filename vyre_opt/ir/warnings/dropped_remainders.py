@@ -76,53 +76,54 @@ def dropped_remainders(
 def _candidates(program: Program) -> Iterator[_Remainder]:
     """Loops that add up over the whole parts of a length."""
     for loop in program.walk():
-        if loop.name != "for" or len(loop.regions[0].args) < 2:
+        quotient = _rounds(loop) if loop.name == "for" and loop.results else None
+        if quotient is None:
             continue
-        lower, upper, step = bounds(loop)
-        quotient = upper.owner if isinstance(upper, Value) else None
-        if (
-            (lower, step) != (0, 1)
-            or not isinstance(quotient, Op)
-            or quotient.name != "div"
-            or not _is_length(quotient.operands[0])
-        ):
-            continue
-        body = loop.regions[0]
-        inner = [*body.walk()]
-        if any(
-            op.definition.effects & {"write"}
-            and _is_of(op.indices, body.args[0])
-            and not program.buffers[op.attrs["buffer"]].is_on_chip
-            for op in inner
-            if "buffer" in op.attrs
-        ):
+        counter, inner = loop.regions[0].args[0], [*loop.regions[0].walk()]
+        changes = (op for op in inner if op.definition.effects & {"write"} and "buffer" in op.attrs)
+        outside = (op for op in changes if not program.buffers[op.attrs["buffer"]].is_on_chip)
+        if any(_is_of(op.indices, counter) for op in outside):  # each round has a result
             continue
         for load in inner:
             for dimension, index in enumerate(load.indices if load.name in _LOADS else ()):
-                if _is_of([index], body.args[0]) and _is_in_total(program, loop, load, quotient):
+                if _is_of([index], counter) and _is_in_total(program, loop, load, quotient):
                     yield _Remainder(loop, quotient, load, dimension)
 
 
-def _is_length(value: Value) -> bool:
-    """Whether a number is a length, or one of the caller."""
-    while isinstance(value.owner, Op) and value.owner.name == "cast":
-        value = value.owner.operands[0]
-    return isinstance(value.owner, Op) and value.owner.name in ("len", "param")
+def _rounds(loop: Op) -> Op | None:
+    """The quotient of a length, or a number of the caller, that says how many rounds a loop has."""
+    lower, upper, step = bounds(loop)
+    op = upper.owner if isinstance(upper, Value) else None
+    if (lower, step) != (0, 1) or not isinstance(op, Op) or op.name != "div":
+        return None
+    length = op.operands[0].owner
+    while isinstance(length, Op) and length.name == "cast":
+        length = length.operands[0].owner
+    return op if isinstance(length, Op) and length.name in ("len", "param") else None
 
 
 def _is_of(values: Sequence[Value], counter: Value) -> bool:
     """Whether numbers are computed from a counter."""
+    return any(value is counter for value in _sources(values))
+
+
+def _has_id(indices: Sequence[Value]) -> bool:
+    """Whether invocations have places of their own."""
+    owners = [value.owner for value in _sources(indices)]
+    return any(isinstance(op, Op) and op.name in ("local_id", "global_id", "lane_id") for op in owners)
+
+
+def _sources(values: Sequence[Value]) -> Iterator[Value]:
+    """Values, and those that they are computed from."""
     pending, seen = [*values], set[Value]()
     for _ in range(_MOST_TERMS):
         if not pending:
-            return False
+            return
         value = pending.pop()
-        if value is counter:
-            return True
-        if isinstance(value.owner, Op) and value not in seen:
-            pending += value.owner.operands
-        seen.add(value)
-    return False
+        if value not in seen:
+            seen.add(value)
+            yield value
+            pending += value.owner.operands if isinstance(value.owner, Op) else ()
 
 
 def _is_in_total(program: Program, loop: Op, load: Op, quotient: Op) -> bool:
@@ -169,7 +170,7 @@ def _has_terms(total: Value, begun: Value, load: Op, count: object) -> bool:
 
 
 def _loads(term: Value, name: str) -> int:
-    """How many elements of a buffer a term is computed from."""
+    """Number of elements of a buffer that a term is computed from."""
     pending, loads = [term], set[Op]()
     for _ in range(_MOST_TERMS):
         if not pending:
@@ -190,22 +191,6 @@ def _behind(block: Block, loop: Op) -> Iterator[Op]:
             break
     inner = {*loop.walk()}
     yield from (op for op in ops if op not in inner)
-
-
-def _has_id(indices: Sequence[Value]) -> bool:
-    """Whether invocations have places of their own."""
-    pending, seen = [*indices], set[Value]()
-    for _ in range(_MOST_TERMS):
-        if not pending:
-            return False
-        value = pending.pop()
-        op = value.owner
-        if isinstance(op, Op) and op.name in ("local_id", "global_id", "lane_id"):
-            return True
-        if isinstance(op, Op) and value not in seen:
-            pending += op.operands
-        seen.add(value)
-    return False
 
 
 class _Ends(Run):

@@ -79,7 +79,7 @@ def adds_the_same(loop: Op) -> bool:
 
 
 def _carried(loop: Op, ops: Sequence[Op]) -> list[tuple[Value, Value]] | None:
-    """What a round begins and ends with of what a loop carries, but for its counters; None for a loop that computes with these."""
+    """Values that a loop carries, except its counters, each with the one that a round gives the next; None for a loop that computes with counters."""
     body, end = loop.regions[-1], loop.regions[-1].terminator
     ended = end.operands if end is not None else ()
     if loop.name == "for":
