@@ -11,11 +11,11 @@ from vyre_opt.ir.diagnostics import Diagnostic
 from vyre_opt.records import dataclass
 
 from .errors import PatternError
-from .line_trees import compiled_tree, tree_of, within_lines
+from .line_trees import compiled_tree, within_lines
 from .pattern_list import ExpressionSyntax, Patterns
 from .rule import Rule
 from .rule_facts import ALL_BYTES, Facts, facts_of
-from .rule_syntax import location_in, parsed
+from .rule_syntax import location_in, parsed, tree_of
 
 __all__ = ["Expression", "read_expressions"]
 

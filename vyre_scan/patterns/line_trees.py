@@ -13,13 +13,12 @@ from __future__ import annotations
 import re
 import re._compiler as _compiler
 import re._constants as sre
-import re._parser as _parser
-import warnings
 from typing import Any
 
 from .rule_facts import members_of
+from .rule_syntax import tree_of
 
-__all__ = ["compiled_tree", "tree_of", "within_lines"]
+__all__ = ["compiled_tree", "within_lines"]
 
 _NEWLINE = ord("\n")
 _AROUND = {"word": (rb"(?<!\w)", rb"(?!\w)"), "whole": (rb"(?m:^)", rb"(?m:$)")}
@@ -29,13 +28,6 @@ _ANCHORS = {
     sre.AT_END: sre.AT_END_LINE,
     sre.AT_END_STRING: sre.AT_END_LINE,
 }
-
-
-def tree_of(source: bytes, flags: int) -> Any:
-    """The tree that `re` makes of an expression, which is right."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _parser.parse(source, flags)
 
 
 def compiled_tree(tree: Any) -> re.Pattern[bytes]:

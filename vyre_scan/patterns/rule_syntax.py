@@ -23,8 +23,9 @@ from vyre_opt.ir.diagnostics import Diagnostic, Location, Source
 from vyre_opt.records import dataclass
 
 from .errors import PatternError
+from .rule_facts import ALL_BYTES, members_of
 
-__all__ = ["location_in", "parsed", "translated"]
+__all__ = ["location_in", "parsed", "tree_of"]
 
 POSIX = {
     "alnum": r"0-9A-Za-z",
@@ -48,9 +49,10 @@ _CLASS = re.compile(rb"\[\^?\]?(?:\[:\^?[a-zA-Z]*:\]|\\.|[^\]\\])*\]", re.DOTALL
 _FLAG_GROUP = re.compile(rb"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CODE_POINT = re.compile(rb"\\x\{([0-9a-fA-F]{1,6})\}")
-_UNTRANSLATED = re.compile(rb"\(\?[a-zA-Z]*[xL]")
-_OF_CLASS = {b"d", b"D", b"w", b"W", b"s", b"S"}
+_VERBOSE_OR_LOCALE = re.compile(rb"\(\?[a-zA-Z]*[xL]")
+_ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 MAX_CODE_POINT = 0x10FFFF
+ASCII = (1 << 128) - 1
 
 
 def location_in(pattern: bytes, name: str, start: int, end: int) -> Location:
@@ -70,12 +72,13 @@ def parsed(
     `is_text`: bytes above 127 are characters of UTF-8.  `is_of_re`: nothing is translated.  Raises PatternError.
     """
     source, places = expression, [*range(len(expression))]
-    if not is_of_re:
-        source, places = translated(expression, flags, name, is_text)
+    # where blanks and comments are, `re` knows
+    if not (is_of_re or _VERBOSE_OR_LOCALE.match(expression) or flags & (re.VERBOSE | re.LOCALE)):
+        translation = _Translation(expression, name, is_text)
+        translation.run(bool(flags & re.DOTALL))
+        source, places = bytes(translation.out), translation.places
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return source, _parser.parse(source, flags)
+        return source, tree_of(source, flags)
     except re.error as error:
         at = len(expression) if error.pos is None else [*places, len(expression)][error.pos]
         raise _error(expression, name, min(at, max(0, len(expression) - 1)), error.msg) from None
@@ -85,13 +88,11 @@ def parsed(
         raise _error(expression, name, 0, str(error)) from None
 
 
-def translated(expression: bytes, flags: int, name: str, is_text: bool = False) -> tuple[bytes, list[int]]:
-    """The expression in the syntax of `re`, and the place that each of its bytes comes from.  Raises PatternError."""
-    if _UNTRANSLATED.match(expression) or flags & (re.VERBOSE | re.LOCALE):
-        return expression, [*range(len(expression))]  # where blanks and comments are, `re` knows
-    translation = _Translation(expression, name, is_text)
-    translation.run(bool(flags & re.DOTALL))
-    return bytes(translation.out), translation.places
+def tree_of(source: bytes, flags: int) -> Any:
+    """The tree that `re` makes of an expression."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _parser.parse(source, flags)
 
 
 def _error(expression: bytes, name: str, at: int, message: str, advice: str | None = None) -> PatternError:
@@ -149,7 +150,7 @@ class _Translation:
                     self.escape()
                 case b"." if scope.is_utf8:
                     first = r"\x00-\x7f" if scope.is_dotall else r"\x00-\x09\x0b-\x7f"
-                    self.emit(f"(?:[{first}]|{_utf8(0x80, MAX_CODE_POINT)})".encode())
+                    self.emit(f"(?:[{first}]|{ANY_WIDE})".encode())
                     self.at += 1
                 case _:
                     self.character(scope.is_utf8)
@@ -237,105 +238,87 @@ class _Translation:
         self.at += 1
         is_negated = self.text.startswith(b"^", self.at)
         self.at += is_negated
-        items, wide, has_others, is_first = "", "", False, True
+        members, wide, is_first = 0, list[str](), True
         while is_first or not self.text.startswith(b"]", self.at):
             is_first = False
+            if self.at == len(self.text):
+                self.fail("unterminated character set", at=start)
             if posix := _POSIX.match(self.text, self.at):
-                items += self.posix(posix, 128 if is_utf8 else 256)
-                if is_utf8 and posix[1]:
-                    wide = _joined(wide, _utf8(0x80, MAX_CODE_POINT))
-                self.at = posix.end()
+                members |= self.posix(posix)
                 continue
-            item, low = self.member(is_utf8)
-            has_others |= item in (r"\D", r"\W", r"\S")
-            ranged = self.text.startswith(b"-", self.at) and self.text[self.at + 1 : self.at + 2] not in (
+            category, low = self.member(is_utf8)
+            members, high = members | category, low
+            if self.text.startswith(b"-", self.at) and self.text[self.at + 1 : self.at + 2] not in (
                 b"]",
                 b"",
-            )
-            if not ranged or low is None:
-                if is_wide and low is not None and low > 127:
-                    wide = _joined(wide, _utf8(low, low))
-                else:
-                    items += item
+            ):
+                self.at += 1
+                end = self.at
+                _, high = self.member(is_utf8)
+                if low is None or high is None or high < low:
+                    self.fail("bad character range", at=end)
+            if low is None or high is None:
                 continue
-            self.at += 1
-            end = self.at
-            other, high = self.member(is_utf8)
-            if high is None or high < low:
-                self.fail("bad character range", at=end)
-            if high < 128 or not is_wide:
-                items += f"{item}-{other}"
-                continue
-            if low < 128:
-                items += f"{item}-\\x7f"
-            wide = _joined(wide, _utf8(max(low, 128), high))
-        self.at += 1
-        end, self.at = self.at, start  # the place of what is emitted
-        self.emit(self.written(items, wide, has_others, is_negated, is_utf8).encode("latin-1"))
+            narrow = min(high, 127) if is_wide else high
+            if low <= narrow:
+                members |= (1 << narrow + 1) - (1 << low)
+            if narrow < high:
+                wide.append(_utf8(max(low, 128), high))
+        if is_utf8 and members > ASCII:
+            members, wide = members & ASCII, [ANY_WIDE]
+        end, self.at = self.at + 1, start  # the place of what is emitted
+        self.emit(_written(members, wide, is_negated, is_utf8).encode())
         self.at = end
 
-    def written(self, items: str, wide: str, has_others: bool, is_negated: bool, is_utf8: bool) -> str:
-        any_wide = _utf8(0x80, MAX_CODE_POINT)
-        if is_negated and wide:
-            one = f"[{items}]|{wide}" if items else wide
-            return f"(?:(?!{one})(?:[\\x00-\\x7f]|{any_wide}))"
-        if is_negated:
-            return f"(?:[^{items}\\x80-\\xff]|{any_wide})" if is_utf8 and not has_others else f"[^{items}]"
-        if has_others and is_utf8:
-            return f"(?:(?![\\x80-\\xff])[{items}]|{any_wide})"
-        if wide:
-            return f"(?:[{items}]|{wide})" if items else f"(?:{wide})"
-        return f"[{items}]"
-
-    def posix(self, match: re.Match[bytes], count: int) -> str:
-        """The members of a class, of so many bytes."""
+    def posix(self, match: re.Match[bytes]) -> int:
+        """The bytes of a POSIX class, as bits."""
         name = match[2].decode()
         if name not in POSIX:
             self.fail(f"there is no class [:{name}:]", f"there are {', '.join(POSIX)}")
-        if not match[1]:
-            return POSIX[name]
-        inside = re.compile(f"[{POSIX[name]}]".encode())
-        return "".join(f"\\x{byte:02x}" for byte in range(count) if not inside.match(bytes([byte])))
+        self.at = match.end()
+        members = _members(f"[{POSIX[name]}]".encode())
+        return ALL_BYTES & ~members if match[1] else members
 
-    def member(self, is_utf8: bool) -> tuple[str, int | None]:
-        """A member of a class as it is written, and its number, or None for a category."""
+    def member(self, is_utf8: bool) -> tuple[int, int | None]:
+        """A member of a class: the bytes of a category, as bits, and None; or 0 and the number of a character."""
         several = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
         if several is not None:
             self.at = several.end()
-            return "", ord(several[0].decode(errors="replace"))
-        start = self.at
+            return 0, ord(several[0].decode(errors="replace"))
         if not self.text.startswith(b"\\", self.at):
             self.at += 1
-            octet = self.text[start]
-            return (f"\\{chr(octet)}" if octet in b"[&|~" else chr(octet)), octet
-        following = self.text[self.at + 1 : self.at + 2]
-        if following in _OF_CLASS:
-            self.at += 2
-            return f"\\{following.decode()}", None
-        if following in (b"p", b"P"):
+            return 0, self.text[self.at - 1]
+        if self.text[self.at + 1 : self.at + 2] in (b"p", b"P"):
             self.fail("classes of Unicode are not among those of bytes", r"write A-Za-z, or \w")
         if point := _CODE_POINT.match(self.text, self.at):
             number = int(point[1], 16)
             self.encoded(number)
             self.at = point.end()
-            return f"\\x{number:02x}" if number < 128 else "", number
-        escape = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL).match(self.text, self.at)
+            return 0, number
+        escape = _ESCAPE.match(self.text, self.at)
         if escape is None:
             self.fail("bad escape (end of pattern)")
-        self.at = escape.end()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ((_, members),) = _parser.parse(b"[" + escape[0] + b"-" + escape[0] + b"]", 0)
+            members = _members(b"[" + escape[0] + b"]")
         except re.error as error:
-            self.fail(error.msg, at=start)
-        value = members[0][1] if isinstance(members, list) else members
-        number = value[0] if isinstance(value, tuple) else int(value)
-        return escape[0].decode("latin-1"), number
+            self.fail(error.msg)
+        self.at = escape.end()
+        return (members, None) if members.bit_count() > 1 else (0, members.bit_length() - 1)
 
 
-def _joined(left: str, right: str) -> str:
-    return f"{left}|{right}" if left else right
+def _members(byte_class: bytes) -> int:
+    """The bytes of a class of `re`, as bits."""
+    ((kind, value),) = tree_of(byte_class, 0)
+    return members_of(kind, value, 0)
+
+
+def _written(members: int, wide: list[str], is_negated: bool, is_utf8: bool) -> str:
+    """A class of bytes, as bits, and of characters above 127, or of all others, in the syntax of `re`."""
+    octets = _escaped(bytes(byte for byte in range(256) if members >> byte & 1))
+    if is_negated and not wide:
+        return f"(?:[^{octets}\\x80-\\xff]|{ANY_WIDE})" if is_utf8 else f"[^{octets}]"
+    one = "|".join([f"[{octets}]"] * bool(octets) + wide)
+    return f"(?:(?!{one})(?:[\\x00-\\x7f]|{ANY_WIDE}))" if is_negated else f"(?:{one})"
 
 
 def _escaped(octets: bytes) -> str:
@@ -371,3 +354,7 @@ def _spans(low: int, high: int) -> list[tuple[bytes, bytes]]:
             if high & mask != mask:
                 return [*_spans(low, (high & ~mask) - 1), *_spans(high & ~mask, high)]
     return [(begin, end)]
+
+
+ANY_WIDE = _utf8(0x80, MAX_CODE_POINT)
+"""Any character above 127."""

@@ -66,6 +66,8 @@ WRITTEN = [
     (rb"\x{41}", b"A", [b"A"]),
     (rb"[[:digit:]\xe9-\xff]+", b"1\xea\xff2\x80", [b"1\xea\xff2"]),
     (rb"(?u)[[:^digit:]]", b"1\xc3\xa9", ["é".encode()]),
+    ("[é^]+", "a^éb".encode(), ["^é".encode()]),
+    ("(?u)[^z-]+", "az-é".encode(), [b"a", "é".encode()]),
 ]  # fmt: skip
 
 
@@ -134,6 +136,8 @@ def test_syntax_errors_are_those_of_re() -> None:
         (rb"[\p{Greek}[:digit:]]", 2, "classes of Unicode"),
         (rb"\x{110000}", 1, "there is no character with the number 110000"),
         (rb"(?u)[\x{e9}-a]", 13, "bad character range"),
+        (rb"[\d-z[:alpha:]]", 5, "bad character range"),
+        (rb"a[[:alpha:]", 2, "unterminated character set"),
         (rb"x(?i)(a|b", 6, "missing )"),
         (rb"[[:digit:]](?z)", 12, "unknown extension"),
         ("é(", 2, "missing )"),
