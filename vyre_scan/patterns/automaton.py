@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from vyre_opt.records import dataclass
 
-__all__ = ["MAX_CELLS", "Automaton", "concatenated_ranges"]
+from ..arrays import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["MAX_CELLS", "Automaton", "concatenated_ranges"]
 
 MAX_CELLS = 1 << 29
 """No automaton has more states * classes: 2 GiB of u32, so that an index of a cell is a u32, too."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-__all__ = ["WEIGHTS"]
+from ..arrays import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["WEIGHTS"]
 
 
 def _weights() -> Array:

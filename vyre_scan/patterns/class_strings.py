@@ -7,15 +7,14 @@ are reached become the states of a table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from .automaton import Automaton
 
 __all__ = ["MAX_STATES", "automata_of"]
 
-Array = np.ndarray[Any, Any]
 Classes = tuple[int, ...]
 
 MAX_STATES = 1 << 11

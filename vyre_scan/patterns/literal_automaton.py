@@ -13,17 +13,15 @@ pattern ends count up from 0, accepting ones down from the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from .automaton import MAX_CELLS, Automaton, concatenated_ranges
 
 __all__ = ["MAX_SHOWN_MATCHES", "LimitExceeded", "literal_automaton"]
-
-Array = np.ndarray[Any, Any]
 
 MAX_SHOWN_MATCHES = 1 << 26
 """Most matches of all accepting states together: a, aa, aaa, ... all end where the longest does, which makes n * n / 2."""

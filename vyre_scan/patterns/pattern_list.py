@@ -20,7 +20,6 @@ __all__ = ["BOUNDS", "MAX_LITERAL_BYTES", "MAX_PATTERNS", "ExpressionSyntax", "P
 MAX_PATTERNS = 1 << 22
 MAX_LITERAL_BYTES = 65_535
 
-
 BOUNDS = ("", "line", "word", "whole")
 """Bounds of a match: none; within a line; as `line`, with no letter, digit or _ before and after it; a whole line."""
 

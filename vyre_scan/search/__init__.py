@@ -10,7 +10,7 @@ rule_search the matches of expressions near the places where their atoms are
 stream      the matches of data that comes in parts
 matches     where patterns were found, as arrays
 disjoint    those of them that do not overlap, as grep chooses
-grep_stream these with the bytes that matched (matched_text), of a file of any size
+grep_stream these, with the bytes that matched, of a file of any size
 blobs       where ordinary files have base64; blob_stream: a search in what it holds
 saved       patterns in files
 """

@@ -19,19 +19,18 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from .blobs import BEGUN_QUOTE, MIN_BLOB, Blobs, find_blobs, may_go_on, unquoted
 from .data import octets_of
 from .disjoint import Disjoint
 from .encodings import ENCODINGS, Encoding
-from .grep_stream import LONGEST, GrepMatch
+from .grep_stream import GrepMatch, longest_match
 from .matches import Matches
 from .rule_search import Columns
 from .scanner import Scanner
 from .segments import matches_in_segments
 
 __all__ = ["BlobStream", "scan_blobs"]
-
-Array = np.ndarray[Any, Any]
 
 BESIDE = 8
 """Characters that hold all bytes that an anchor looks at beside a match."""
@@ -97,7 +96,7 @@ class _Phase:
     def __init__(self, scanner: Scanner, encoding: Encoding, number: int, overlapping: bool) -> None:
         self.scanner = scanner._with(encoding=encoding.name, strict=False)
         self.encoding, self.number = encoding, number
-        self.longest = _seen(scanner)
+        self.longest = longest_match(scanner)
         self._disjoint = None if overlapping else Disjoint()
 
     def matches(self, text: _Text, reported: int, until: int | None) -> list[GrepMatch]:
@@ -110,18 +109,11 @@ class _Phase:
         if until is not None:
             is_new &= last <= until
             settled = self.encoding.bytes_of(max(0, until - self.number) + text.base) - self.longest + 1
-        bytes_before = np.uint64(self.encoding.bytes_of(text.base))
-        starts, ends, first, last = (column[is_new].astype(np.uint64) for column in (starts, ends, *spans))
-        numbers = patterns[is_new].astype(np.uint32)
-        matches = Matches(starts + bytes_before, ends + bytes_before, numbers, (first, last))
+        base = self.encoding.bytes_of(text.base)
+        matches = Matches(starts + base, ends + base, patterns, spans)[is_new]
         if self._disjoint is not None:
             matches = self._disjoint.choose(matches, settled)
-        columns = [
-            matches.starts - bytes_before,
-            matches.ends - bytes_before,
-            matches.patterns,
-            *matches.encoded_spans(),
-        ]
+        columns = (matches.starts - base, matches.ends - base, matches.patterns, *matches.encoded_spans())
         return [
             GrepMatch(first, last, pattern, self._bytes(text, start, end), self.encoding.name)
             for start, end, pattern, first, last in zip(*(column.tolist() for column in columns), strict=True)
@@ -129,8 +121,8 @@ class _Phase:
 
     def _characters(self, starts: Array, ends: Array) -> tuple[Array, Array]:
         """Characters that hold the bytes from `starts` up to `ends`, as indices of the text."""
-        bits = self.encoding.bits
-        return self.number + starts * 8 // bits, self.number - (-ends * 8 // bits)
+        first, last = self.encoding.spans(starts, ends)
+        return self.number + first, self.number + last
 
     def _blobs_of(self, text: _Text, starts: Array, ends: Array) -> Array:
         """The number of the blob that has all characters of each place, or -1."""
@@ -159,12 +151,6 @@ class _Phase:
         bits = self.encoding.bits
         characters = text.characters[self.number + start * 8 // bits : self.number - (-end * 8 // bits)]
         return self.encoding.decode_few(characters, start * 8 % bits)[: end - start].tobytes()
-
-
-def _seen(scanner: Scanner) -> int:
-    """Bytes of the longest match that is found, which bounds what waits."""
-    longest = scanner._tables.longest
-    return LONGEST if longest is None else longest
 
 
 class BlobStream:
@@ -208,7 +194,7 @@ class _EncodedBlobs:
         self._encoding, self._unit = encoding, encoding.characters
         self._min_length = -(-min_length * 6 // encoding.bits)
         self._phases = [_Phase(scanner, encoding, number, overlapping) for number in range(self._unit)]
-        self._tail_size = 4 * _seen(scanner) + 4 * BESIDE
+        self._tail_size = 4 * (longest_match(scanner) + BESIDE)
         self._waiting = np.zeros(0, np.uint8)
         self._quote = b""
         self._offset = 0  # of what waits, in the file

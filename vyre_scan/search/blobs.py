@@ -20,6 +20,7 @@ import numpy as np
 
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from .data import octets_of
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
     "may_go_on",
     "unquoted",
 ]
-
-Array = np.ndarray[Any, Any]
 
 MIN_BLOB = 16
 """Characters of the shortest blob: 12 bytes."""

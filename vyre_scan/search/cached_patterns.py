@@ -8,7 +8,6 @@ from dataclasses import asdict, fields
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from vyre_opt.execution.cache.store import Store
 from vyre_opt.specialization.digest import digest_of
 
 from .. import patterns as patterns_package
+from ..arrays import Array
 from ..patterns.automaton import Automaton
 from ..patterns.expression import Expression, read_expressions
 from ..patterns.pattern_list import BOUNDS, Patterns
@@ -27,7 +27,6 @@ __all__ = ["KIND", "cached_tables", "decode", "encode"]
 
 KIND = "patterns"
 
-Array = np.ndarray[Any, Any]
 Expressions = tuple[Expression, ...]
 
 _ARRAYS = tuple(field.name for field in fields(Automaton))

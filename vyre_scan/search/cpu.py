@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from vyre_opt.execution.target import Target
 from vyre_opt.ir.ops import SUBGROUP_SIZE
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from ..patterns.automaton import Automaton
 from ..programs.pattern_filter import pattern_filter
 from ..programs.pattern_grams import pattern_grams
@@ -25,8 +25,6 @@ from ..programs.start_walk import start_walk
 from .prefilter import Prefilter
 
 __all__ = ["CpuSearch"]
-
-Array = np.ndarray[Any, Any]
 
 WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
 """Bytes of a piece, if the automaton needs to see few bytes before it."""

@@ -9,9 +9,9 @@ import numpy as np
 from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.records import dataclass
 
-__all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
+from ..arrays import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -12,14 +11,13 @@ from vyre_opt.execution import output_memory
 from vyre_opt.execution.target import Target
 from vyre_opt.kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 
+from ..arrays import Array
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError
 from .places import Places
 from .whitespace import copy_without_blanks, copy_without_line_breaks
 
 __all__ = ["Decoder"]
-
-Array = np.ndarray[Any, Any]
 
 WINDOW = 1 << 22
 """Characters of a window for each thread: what it decodes to stays in a cache until it is searched."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from .matches import Matches
 
 __all__ = ["Disjoint"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Disjoint:
@@ -25,22 +23,18 @@ class Disjoint:
         """Choose the matches that can be chosen now.  `settled`: all matches that begin before it were given; None: all there are."""
         if len(self._waiting):
             matches = Matches.joined([self._waiting, matches])
-        if not len(matches):
-            return matches
-        columns: list[Array] = [matches.starts, matches.ends, matches.patterns, *matches.encoded_spans()]
-        order = np.lexsort((columns[2], -columns[1].astype(np.int64), columns[0]))
-        columns = [column[order] for column in columns]
-        starts, ends = columns[0], columns[1]
+        order = np.lexsort((matches.patterns, -matches.ends.astype(np.int64), matches.starts))
+        matches = matches[order]
+        starts, ends = matches.starts, matches.ends
         sure = len(order) if settled is None else int(np.searchsorted(starts, max(0, settled)))
         if sure and starts[0] >= self._end and (starts[1:sure] >= ends[: sure - 1]).all():
-            chosen = _matches([column[:sure] for column in columns])
+            chosen = matches[:sure]
             self._end = int(ends[sure - 1])
         else:
-            indices = self._chosen(starts[:sure], ends[:sure])
-            chosen = _matches([column[indices] for column in columns])
+            chosen = matches[self._chosen(starts[:sure], ends[:sure])]
         is_waiting = ends > self._end
         is_waiting[:sure] = False
-        self._waiting = _matches([column[is_waiting] for column in columns])
+        self._waiting = matches[is_waiting]
         return chosen
 
     def _chosen(self, starts: Array, ends: Array) -> Array:
@@ -53,8 +47,3 @@ class Disjoint:
             self._end = stops[at]
             at = bisect_left(begins, self._end, at)
         return np.array(chosen, np.int64)
-
-
-def _matches(columns: list[Array]) -> Matches:
-    starts, ends, patterns, first, last = columns
-    return Matches(starts, ends, patterns.astype(np.uint32), (first, last))

@@ -11,6 +11,7 @@ section 6.8), and no padding; a character of neither kind is an error in both.
 from __future__ import annotations
 
 from binascii import a2b_base64, unhexlify
+from collections.abc import Mapping
 from string import ascii_lowercase, ascii_uppercase, digits, hexdigits
 
 import numpy as np
@@ -74,31 +75,26 @@ class Encoding:
 
         Characters are counted without blanks and line breaks.
         """
-        first = starts * np.uint64(8) // np.uint64(self.bits)
-        last = -(-(ends.astype(np.int64) * 8) // self.bits)
-        return first, last.astype(np.uint64)
+        return starts * 8 // self.bits, (ends * 8 + (self.bits - 1)) // self.bits
 
 
-def _values(alphabet: str, padding: str = "") -> NDArray[np.uint8]:
+def _values(numbers: Mapping[str, int], padding: bytes = b"") -> NDArray[np.uint8]:
+    """`numbers`: the value of each character that holds bits."""
     values = np.full(256, BAD, np.uint8)
-    for characters, value in ((BLANKS, BLANK), (padding.encode(), PADDING)):
-        values[list(characters)] = value
-    values[list(alphabet.encode())] = np.arange(len(alphabet))
+    values[list(BLANKS)] = BLANK
+    values[list(padding)] = PADDING
+    values[list("".join(numbers).encode())] = [*numbers.values()]
     values.flags.writeable = False
     return values
 
 
-def _hex_values() -> NDArray[np.uint8]:
-    values = _values(digits).copy()
-    values[list(hexdigits.encode())] = [int(digit, 16) for digit in hexdigits]
-    values.flags.writeable = False
-    return values
+def _base64_values(last_two: str) -> NDArray[np.uint8]:
+    alphabet = ascii_uppercase + ascii_lowercase + digits + last_two
+    return _values({character: number for number, character in enumerate(alphabet)}, b"=")
 
-
-_LETTERS = ascii_uppercase + ascii_lowercase + digits
 
 ENCODINGS = {
-    "base64": Encoding("base64", 4, 3, _values(_LETTERS + "+/", "="), b"+/", needs_padding=True),
-    "base64url": Encoding("base64url", 4, 3, _values(_LETTERS + "-_", "="), b"-_"),
-    "hex": Encoding("hex", 2, 1, _hex_values()),
+    "base64": Encoding("base64", 4, 3, _base64_values("+/"), b"+/", needs_padding=True),
+    "base64url": Encoding("base64url", 4, 3, _base64_values("-_"), b"-_"),
+    "hex": Encoding("hex", 2, 1, _values({digit: int(digit, 16) for digit in hexdigits})),
 }

@@ -25,13 +25,12 @@ from vyre_opt.targets.cuda.queues import PyCudaQueue
 from vyre_opt.targets.cuda.transfers import Staging
 from vyre_opt.targets.cuda.waiting import wait_until
 
+from ..arrays import Array
 from .data import DeviceOctets
 from .encodings import Encoding
 from .gpu_tables import GpuTables
 
 __all__ = ["GpuSearch", "SearchedWindow"]
-
-Array = np.ndarray[Any, Any]
 
 WINDOW, RESIDENT_WINDOW = 48 * 1_400_000, 48 * 11_200_000
 """Characters of a window, and of one that is in the GPU's memory already: multiples of ALIGNED."""

@@ -6,6 +6,7 @@ where one may begin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -15,15 +16,14 @@ from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from ..patterns.automaton import Automaton
 from ..programs.pattern_grams import GRAM
 from ..programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 from .encodings import Encoding
-from .prefilter import FOLD, gram_bitmap
+from .prefilter import FOLD, gram_bitmap, prefixes_of
 
 __all__ = ["GpuTables", "program_name"]
-
-Array = np.ndarray[Any, Any]
 
 WARMUPS = (63, 255, 1023, 4095)
 """The reaches that programs are made for: a longer one costs some bytes of the slab."""
@@ -62,16 +62,14 @@ class GpuTables:
     memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, search: Automaton, is_literal: bool) -> GpuTables | None:
+    def of(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables | None:
         """None for automata that a GPU does not walk: those of long literals, and very large ones."""
         warmup = search.warmup
         if warmup > WARMUPS[-1]:
             return None
         cells = search.num_states * 256
-        shortest = int(search.lengths.min())
-        has_grams = is_literal and shortest >= GRAM
-        if has_grams and cells > MOST_WALKED_CELLS:
-            return cls._of_grams(search, warmup, shortest)
+        if cells > MOST_WALKED_CELLS and literals and min(map(len, literals)) >= GRAM:
+            return cls._of_grams(search, literals, caseless)
         if cells > MOST_CELLS:
             return None
         dtype = np.uint16 if search.num_states <= 1 << 16 else np.uint32
@@ -81,20 +79,20 @@ class GpuTables:
         return cls(warmup, arrays, params, search.num_shown)
 
     @classmethod
-    def _of_grams(cls, search: Automaton, warmup: int, shortest: int) -> GpuTables:
+    def _of_grams(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables:
         few, many = (schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
-        count = len(search.lengths)
+        count, shortest = len(literals), min(map(len, literals))
         schedule = GRAMS if count <= few else MANY_GRAMS
         bits = few if schedule is GRAMS else many
         stride = max(s for s in STRIDES if s == 1 or (s + GRAM - 1 <= shortest and s * count <= bits))
-        prefixes, is_caseless = _prefixes(search, stride + GRAM - 1)
-        fold = FOLD if is_caseless else 0
+        fold = FOLD if caseless else 0
+        prefixes = prefixes_of(literals, stride + GRAM - 1)
         arrays = {
             "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold, 2),
             "columns": search.columns,
             "rows": search.cells,
         }
-        return cls(warmup, arrays, search.params | {"fold": fold}, search.num_shown, stride, schedule)
+        return cls(search.warmup, arrays, search.params | {"fold": fold}, search.num_shown, stride, schedule)
 
     def program(self, encoding: Encoding | None) -> Program:
         """The program for bytes, or for text in an encoding."""
@@ -119,21 +117,3 @@ class GpuTables:
         order = np.lexsort((self.shown[hits.astype(np.uint32)], places))
         is_last = np.append(places[1:] != places[:-1], True)
         return np.asarray(hits[order][is_last])
-
-
-def _prefixes(search: Automaton, length: int) -> tuple[Array, bool]:
-    """u8[n, length]: what literals of at least that length begin with, a byte for each class; and whether a class of theirs has
-    two bytes, which are then one letter in both cases.
-
-    A state of a trie is one byte deeper than the state that its edge leads from.
-    """
-    representative = np.zeros(search.num_classes, np.uint8)
-    representative[search.classes[::-1]] = np.arange(255, -1, -1)
-    sizes = np.bincount(search.classes, minlength=search.num_classes)
-    states, paths = np.zeros(1, np.int64), np.zeros((1, 0), np.int64)
-    for depth in range(1, length + 1):
-        parents, edges = np.nonzero(search.depth[search.transitions[states]] == depth)
-        paths = np.column_stack([paths[parents], edges])
-        states = search.transitions[states[parents], edges].astype(np.int64)
-    is_caseless = bool((sizes[np.unique(paths)] > 1).any())
-    return representative[paths], is_caseless

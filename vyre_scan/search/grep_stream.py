@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from ..arrays import Array
 from .data import octets_of
 from .disjoint import Disjoint
-from .matched_text import MatchedText
+from .encodings import BLANK, Encoding
 from .matches import Matches
 
 if TYPE_CHECKING:
     from .scanner import Scanner
 
-__all__ = ["LONGEST", "GrepMatch", "GrepStream"]
+__all__ = ["LONGEST", "GrepMatch", "GrepStream", "longest_match"]
 
 LONGEST = 1 << 16
 """Bytes that are seen of a match of an expression whose matches may have any length."""
+MOST_BLANKS = 1 << 16
+"""A match that has more blanks and line breaks between its characters, and begins in an earlier part, loses its start."""
 
 
 class GrepMatch(NamedTuple):
@@ -44,9 +48,8 @@ class GrepStream:
     def __init__(self, scanner: Scanner, *, overlapping: bool = False) -> None:
         self._stream = scanner._stream(limit=LONGEST)
         # a match may wait for one of another pattern, which both see as many bytes of
-        longest = scanner._tables.longest
-        seen = LONGEST if longest is None else longest
-        self._text = MatchedText(scanner._encoding, 4 * max(seen, scanner._tables.reach))
+        longest = max(longest_match(scanner), scanner._tables.reach)
+        self._text = _MatchedText(scanner._encoding, 4 * longest)
         self._disjoint = None if overlapping else Disjoint()
 
     def feed(self, data: Any) -> Matches:
@@ -68,7 +71,51 @@ class GrepStream:
         """The matches of the last call, with the bytes that matched."""
         first, last = matches.encoded_spans()
         columns = (matches.starts, matches.ends, matches.patterns, first, last)
-        return starmap(self._with_content, zip(*(column.tolist() for column in columns), strict=True))
+        for start, end, pattern, first, last in zip(*(column.tolist() for column in columns), strict=True):
+            yield GrepMatch(first, last, pattern, self._text.content(start, end, first, last))
 
-    def _with_content(self, start: int, end: int, pattern: int, first: int, last: int) -> GrepMatch:
-        return GrepMatch(first, last, pattern, self._text.content(start, end, first, last))
+
+def longest_match(scanner: Scanner) -> int:
+    """Bytes of the longest match that is found."""
+    longest = scanner._tables.longest
+    return LONGEST if longest is None else longest
+
+
+class _MatchedText:
+    """The decoded bytes of matches, from a text that comes in parts, of which only the last is in memory.
+
+    `add` takes each part before its matches are asked for.  `longest`: bytes of the longest match."""
+
+    def __init__(self, encoding: Encoding | None, longest: int) -> None:
+        self.encoding = encoding
+        # twice as many characters as the bytes need, for line breaks, and what a decoder has not decoded yet
+        self._reach = longest + 16 if encoding is None else 4 * longest + MOST_BLANKS
+        self._tail = np.zeros(0, np.uint8)  # of what came before the part
+        self._next_tail = np.zeros(0, np.uint8)  # of that and the part
+        self._part = np.zeros(0, np.uint8)
+        self._part_start = 0
+
+    def add(self, part: Array) -> None:
+        """The next part.  It is not looked at when the one after it comes, which may lie in the same memory."""
+        self._part_start += len(self._part)
+        self._tail, self._part = self._next_tail, part
+        if len(part) >= self._reach:
+            self._next_tail = part[-self._reach :].copy()
+        else:
+            self._next_tail = np.concatenate([self._tail, part])[-self._reach :]
+
+    def _raw(self, first: int, last: int) -> Array:
+        first, last = first - self._part_start, last - self._part_start
+        if first >= 0:
+            return self._part[first:last]
+        size = len(self._tail)
+        before = self._tail[max(0, size + first) : max(0, size + min(last, 0))]
+        return np.concatenate([before, self._part[: max(0, last)]])
+
+    def content(self, start: int, end: int, first: int, last: int) -> bytes:
+        """The decoded bytes from `start` up to `end`, of which the text has the characters from `first` up to `last`."""
+        raw = self._raw(first, last)
+        if self.encoding is None:
+            return raw.tobytes()
+        characters = raw[self.encoding.values[raw] != BLANK]
+        return self.encoding.decode_few(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()

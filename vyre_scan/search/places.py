@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from .encodings import BLANK, BLANKS, Encoding
 
 __all__ = ["Places"]
-
-Array = np.ndarray[Any, Any]
-
 
 LAST_BLANK = max(BLANKS)
 """Last character of those that hold no bits."""

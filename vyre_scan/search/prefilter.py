@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 
 from vyre_opt.records import dataclass
 
+from ..arrays import Array
 from ..patterns.byte_weights import WEIGHTS
 from ..programs.pattern_filter import ENTRIES, POSITIONS
 from ..programs.pattern_grams import GRAM, MULTIPLIER, PREFIX, PREFIX_MULTIPLIER
 
-__all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
-
-Array = np.ndarray[Any, Any]
+__all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of", "prefixes_of"]
 
 GROUPS = 8
 UNITS = 24
@@ -57,9 +55,7 @@ def prefilter_of(literals: Sequence[bytes], caseless: bool) -> Prefilter | None:
 
 def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilter:
     stride, fold = min(shortest - GRAM + 1, MOST_STRIDE), FOLD if caseless else 0
-    used = max(stride + GRAM - 1, PREFIX)
-    fronts = [literal[:used].ljust(used, b"\0") for literal in literals]
-    prefixes = np.frombuffer(b"".join(fronts), np.uint8).reshape(-1, used)
+    prefixes = prefixes_of(literals, max(stride + GRAM - 1, PREFIX))
     words = min(max(1 << (2 * stride * len(literals) - 1).bit_length(), LEAST_WORDS), MOST_WORDS)
     mask = (1 << 8 * min(shortest, PREFIX)) - 1
     octets = np.ascontiguousarray(prefixes[:, :PREFIX]).view("<u8").reshape(-1)
@@ -69,6 +65,12 @@ def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilte
     _set_bits(bitmap[1], (product >> np.uint64(32)).astype(np.uint32), 1)
     params = {"fold": fold, "mask": mask, "shift": 28 - words.bit_length()}
     return Prefilter(bitmap.reshape(-1), stride, params)
+
+
+def prefixes_of(literals: Sequence[bytes], size: int) -> Array:
+    """u8[literals, size]: the first bytes of each literal, with zeros behind shorter ones."""
+    padded = b"".join(literal[:size].ljust(size, b"\0") for literal in literals)
+    return np.frombuffer(padded, np.uint8).reshape(-1, size)
 
 
 def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int, num_bits: int) -> Array:
@@ -117,8 +119,7 @@ def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
     """u64[units, POSITIONS]: the entries that the literals of a unit have at each position, all where one is shorter."""
     ordered = sorted(literal[:POSITIONS].lower() if caseless else literal[:POSITIONS] for literal in literals)
     lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
-    padded = b"".join(literal.ljust(POSITIONS, b"\0") for literal in ordered)
-    octets = np.frombuffer(padded, np.uint8).reshape(-1, POSITIONS)
+    octets = prefixes_of(ordered, POSITIONS)
     sets = np.uint64(1) << (octets % ENTRIES).astype(np.uint64)
     if caseless:
         is_letter = (octets >= ord("a")) & (octets <= ord("z"))

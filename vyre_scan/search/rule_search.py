@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from ..arrays import Array
 from ..patterns.expression import Expression
 from ..patterns.literal_automaton import LimitExceeded
 
 __all__ = ["EVERYTHING", "ByteSource", "Columns", "RuleSearch", "WholeData"]
 
-Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]
 
 FEW_STARTS, MOST_IN_VAIN = 8, 4

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Scanner"]
 
-
 MOST_THREADS = 1024
 TARGETS = ("cpu", "cuda")
 

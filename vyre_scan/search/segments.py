@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from .rule_search import Columns, RuleSearch, WholeData
 from .scanner import Scanner
 
 __all__ = ["matches_in", "matches_in_segments"]
-
-Array = np.ndarray[Any, Any]
 
 
 def matches_in_segments(

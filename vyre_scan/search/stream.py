@@ -24,10 +24,10 @@ from .tables import PatternTables
 
 if TYPE_CHECKING:
     from .gpu import GpuSearch
+from ..arrays import Array
 
 __all__ = ["Stream", "joined_columns"]
 
-Array = np.ndarray[Any, Any]
 GpuFor = Callable[[Array | DeviceOctets], "list[GpuSearch] | None"]
 
 WINDOW = 1 << 23

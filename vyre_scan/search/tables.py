@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +22,9 @@ from .prefilter import Prefilter, prefilter_of
 if TYPE_CHECKING:
     from .gpu import GpuSearch
     from .gpu_tables import GpuTables
+from ..arrays import Array
 
 __all__ = ["AtomSet", "PatternTables", "SearchTables"]
-
-Array = np.ndarray[Any, Any]
 
 MOST_REACH = 1 << 14
 """Bytes before a window that stand in front of it; expressions that need more have them copied."""
@@ -34,49 +34,50 @@ LEAST_LITERAL = 4
 
 @dataclass(frozen=True, eq=False)
 class SearchTables:
-    """Tables of one automaton.  `prefilter`: None where a walk through all bytes is as fast.
+    """Tables of one automaton, of `literals` or of strings of classes.
 
-    Of atoms, the k-th is one of those of the expressions, by their places in a list, that stand in `owners` from offsets[k] up to
-    offsets[k + 1].  `owners`: None for patterns that are literals.
+    Of atoms, the k-th is one of those of the expressions, by their places in a list, that are in `owners[k]`.
+    `owners`: None for patterns that are literals.
     """
 
     automaton: Automaton
-    prefilter: Prefilter | None = None
-    owners: Array | None = None
-    offsets: Array | None = None
+    owners: Sequence[Sequence[int]] | None = None
+    literals: Sequence[bytes] = ()
+    caseless: bool = False
 
     @classmethod
     def of_literals(
-        cls, contents: Sequence[bytes], caseless: bool, owners: Sequence[Sequence[int]] | None = None
+        cls, literals: Sequence[bytes], caseless: bool, owners: Sequence[Sequence[int]] | None = None
     ) -> SearchTables:
         """`owners`: of each literal, if these are atoms.  Raises LimitExceeded."""
-        return cls.of(literal_automaton(contents, caseless), owners, prefilter_of(contents, caseless))
+        return cls(literal_automaton(literals, caseless), owners, literals, caseless)
 
-    @classmethod
-    def of(
-        cls, automaton: Automaton, owners: Sequence[Sequence[int]] | None, prefilter: Prefilter | None = None
-    ) -> SearchTables:
-        if owners is None:
-            return cls(automaton, prefilter)
-        numbers = np.array([number for some in owners for number in some], np.int64)
-        return cls(automaton, prefilter, numbers, np.cumsum([0, *map(len, owners)]))
+    @cached_property
+    def prefilter(self) -> Prefilter | None:
+        """None where a walk through all bytes is as fast."""
+        return prefilter_of(self.literals, self.caseless) if self.literals else None
+
+    @cached_property
+    def _expressions(self) -> tuple[Array, Array]:
+        """The owners of all atoms, one after the other, and where those of each begin."""
+        owners = self.owners or ()
+        return np.array([*chain.from_iterable(owners)], np.int64), np.cumsum([0, *map(len, owners)])
 
     def atoms(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
         """The starts and ends of atoms, i64, and the numbers of their expressions; see Automaton.matches."""
         starts, ends, shown = self.automaton.matches(hits, base)
-        assert self.offsets is not None
-        assert self.owners is not None
-        firsts = self.offsets[shown]
-        counts = self.offsets[shown + 1] - firsts
+        owners, offsets = self._expressions
+        firsts = offsets[shown]
+        counts = offsets[shown + 1] - firsts
         starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
-        return starts, ends, self.owners[concatenated_ranges(firsts, counts)]
+        return starts, ends, owners[concatenated_ranges(firsts, counts)]
 
     @cached_property
     def for_gpu(self) -> GpuTables | None:
         """None if no GPU searches by them."""
         from .gpu_tables import GpuTables
 
-        return GpuTables.of(self.automaton, self.prefilter is not None)
+        return GpuTables.of(self.automaton, self.literals, self.caseless)
 
     @cached_property
     def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
@@ -116,7 +117,7 @@ class AtomSet:
         return cls({literal: sorted(numbers) for literal, numbers in literals.items()}, automata)
 
     def tables(self) -> list[SearchTables]:
-        tables = [SearchTables.of(automaton, owners) for automaton, owners in self.strings]
+        tables = [SearchTables(automaton, owners) for automaton, owners in self.strings]
         if self.literals:
             tables.insert(0, SearchTables.of_literals([*self.literals], True, [*self.literals.values()]))
         return tables

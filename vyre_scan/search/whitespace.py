@@ -6,15 +6,12 @@ which the first columns are copied; what has no such lines goes by `bytes.transl
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..arrays import Array
 from .encodings import BLANKS
 
 __all__ = ["copy_without_blanks", "copy_without_line_breaks"]
-
-Array = np.ndarray[Any, Any]
 
 LOOK = 1 << 12
 """Characters among which the end of the first line is looked for."""

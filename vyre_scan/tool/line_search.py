@@ -15,10 +15,7 @@ __all__ = ["LineSearch", "PlainSearch", "ScannerSearch", "Span", "line_parts"]
 Span = tuple[int, int, int]
 """Start and end of a match, and the number of its pattern."""
 
-BOUNDS = {
-    "word": (re.compile(rb"\w"), re.compile(rb"\w")),
-    "whole": (re.compile(rb"[^\n]"), re.compile(rb"[^\n]")),
-}
+BOUNDS = {"word": re.compile(rb"\w"), "whole": re.compile(rb"[^\n]")}
 """Bytes that may not stand before and behind a literal."""
 
 
@@ -49,28 +46,17 @@ class PlainSearch:
                 continue
             spans = []
             while at >= 0:
-                if self.bounds is None or _is_apart(data, at, at + size, begin, end, self.bounds):
+                is_match = self.bounds is None or self._is_apart(data, at, begin, end, self.bounds)
+                if is_match:
                     spans.append((at, at + size, 0))
-                    at = find(literal, at + size, end)
-                else:
-                    at = find(literal, at + 1, end)
+                at = find(literal, at + size if is_match else at + 1, end)
             if spans:
                 yield number, spans
 
-
-def _is_apart(
-    data: bytes,
-    start: int,
-    stop: int,
-    begin: int,
-    end: int,
-    bounds: tuple[re.Pattern[bytes], re.Pattern[bytes]],
-) -> bool:
-    """Whether a match has none of what `bounds` forbids beside it, in a document."""
-    before, behind = bounds
-    return not (start > begin and before.match(data, start - 1)) and not (
-        stop < end and behind.match(data, stop, end)
-    )
+    def _is_apart(self, data: bytes, at: int, begin: int, end: int, forbidden: re.Pattern[bytes]) -> bool:
+        """Whether a match at `at` in a document has no forbidden byte beside it."""
+        stop = at + len(self.literal)
+        return not (at > begin and forbidden.match(data, at - 1)) and not forbidden.match(data, stop, end)
 
 
 class ScannerSearch:
@@ -90,26 +76,18 @@ class ScannerSearch:
 
         octets = np.frombuffer(data, np.uint8)
         first, last = np.array(begins, np.int64), np.array(ends, np.int64)
-        starts, stops, patterns = matches_in(self.scanner, octets, first, last)
-        if not len(starts):
+        matches = Matches(*matches_in(self.scanner, octets, first, last))
+        if not len(matches):
             return
         if not self.overlapping:
-            is_empty = starts == stops
-            full = ~is_empty
-            found = Matches(
-                starts[full].astype(np.uint64),
-                stops[full].astype(np.uint64),
-                patterns[full].astype(np.uint32),
-            )
-            chosen = Disjoint().choose(found, None)
-            starts = np.concatenate([chosen.starts.astype(np.int64), starts[is_empty]])
-            stops = np.concatenate([chosen.ends.astype(np.int64), stops[is_empty]])
-            patterns = np.concatenate([chosen.patterns, patterns[is_empty]])
-        order = np.lexsort((stops, starts))
-        starts, stops, patterns = starts[order], stops[order], patterns[order]
-        documents = np.searchsorted(first, starts, side="right") - 1
+            is_empty = matches.starts == matches.ends
+            disjoint = Disjoint().choose(matches[~is_empty], None)
+            matches = Matches.joined([disjoint, matches[is_empty]])
+        matches = matches[np.lexsort((matches.ends, matches.starts))]
+        documents = np.searchsorted(first, matches.starts, side="right") - 1
         edges = np.flatnonzero(np.diff(documents, prepend=-1, append=-2)).tolist()
-        rows = list(zip(starts.tolist(), stops.tolist(), patterns.tolist(), strict=True))
+        columns = (matches.starts, matches.ends, matches.patterns)
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
         for at, end in pairwise(edges):
             yield int(documents[at]), rows[at:end]
 
