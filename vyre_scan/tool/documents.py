@@ -6,10 +6,12 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from io import FileIO
-from typing import Any, BinaryIO
+from typing import Any
 
 from .walk import STDIN
 
@@ -39,24 +41,17 @@ def read_small(path: str, output: tuple[int, int] | None) -> bytes | None:
     """
     if path == STDIN:
         return None
-    try:
+    with _translated(path):
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-    try:
-        status = os.fstat(number)
-        if (
-            not stat.S_ISREG(status.st_mode)
-            or status.st_size >= SMALL
-            or (status.st_dev, status.st_ino) == output
-        ):
-            return None
-        content = os.read(number, SMALL)
-        return content if len(content) < SMALL else None
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    finally:
-        os.close(number)
+        try:
+            status = os.fstat(number)
+            is_small = stat.S_ISREG(status.st_mode) and status.st_size < SMALL
+            if not is_small or (status.st_dev, status.st_ino) == output:
+                return None
+            content = os.read(number, SMALL)
+            return content if len(content) < SMALL else None
+        finally:
+            os.close(number)
 
 
 def documents_of(path: str, content: bytes | None) -> Iterator[tuple[str, Iterator[Any]]] | None:
@@ -65,24 +60,14 @@ def documents_of(path: str, content: bytes | None) -> Iterator[tuple[str, Iterat
     `content`: of the file, where that is known.  Raises Unreadable.
     """
     if content is None:
-        try:
-            with open(path, "rb", buffering=0) as file:
-                content = file.read(8)
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from None
+        with _translated(path), open(path, "rb", buffering=0) as file:
+            content = file.read(8)
     if content.startswith(ARCHIVE):
         return _members(path)
     for magic, module in COMPRESSED.items():
         if content.startswith(magic):
-            return iter([(path, _decompressed(path, module))])
+            return iter([(path, _parts_of(path, partial(import_module(module).open, path)))])
     return None
-
-
-def _decompressed(path: str, module: str) -> Iterator[bytes]:
-    from importlib import import_module
-
-    with _translated(path), import_module(module).open(path) as file:
-        yield from _parts_of(file)
 
 
 def _members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
@@ -92,33 +77,35 @@ def _members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
         for member in archive.infolist():
             if not member.is_dir():
                 name = f"{path}/{member.filename}"
-                yield name, _member_parts(archive, member, name)
+                yield name, _parts_of(name, partial(archive.open, member))
 
 
-def _member_parts(archive: Any, member: Any, name: str) -> Iterator[bytes]:
-    with _translated(name), archive.open(member) as file:
-        yield from _parts_of(file)
-
-
-def _parts_of(file: BinaryIO) -> Iterator[bytes]:
-    while part := file.read(PART):
-        yield part
+def _parts_of(name: str, open_file: Callable[[], Any]) -> Iterator[bytes]:
+    with _translated(name), open_file() as file:
+        while part := file.read(PART):
+            yield part
 
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Has errors of decompression raised as Unreadable."""
-    import zlib
-    from lzma import LZMAError
-    from zipfile import BadZipFile
-
+    """Have errors of reading and of decompression raised as Unreadable."""
     try:
         yield
-    except RecursionError:
+    except OSError as error:
+        raise Unreadable(f"cannot read {name or repr(name)}: {error.strerror or error}") from None
+    except ValueError as error:
+        reason = "a file name holds no NUL" if "\0" in name else error
+        raise Unreadable(f"cannot read {name!r}: {reason}") from None
+    except (Unreadable, RecursionError):
         raise
-    except (OSError, EOFError, LZMAError, BadZipFile, zlib.error, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreadable(f"cannot read {name}: {reason}") from None
+    except Exception as error:
+        import zlib
+        from lzma import LZMAError
+        from zipfile import BadZipFile
+
+        if not isinstance(error, (EOFError, LZMAError, BadZipFile, zlib.error, RuntimeError)):
+            raise
+        raise Unreadable(f"cannot read {name}: {str(error) or type(error).__name__}") from None
 
 
 def open_parts(path: str, output: tuple[int, int] | None) -> Iterator[memoryview]:
@@ -126,25 +113,16 @@ def open_parts(path: str, output: tuple[int, int] | None) -> Iterator[memoryview
 
     It is read, not mapped: a file that is truncated meanwhile just ends.
     """
-    try:
-        with _opened(path) as file:
-            status = os.fstat(file.fileno())
-            if (status.st_dev, status.st_ino) == output:
-                raise Unreadable(f"cannot read {path}: the output goes there")
-            if stat.S_ISFIFO(status.st_mode):
-                _enlarge(file)
-            size = status.st_size + 1 if stat.S_ISREG(status.st_mode) and status.st_size else PART
-            buffer = memoryview(bytearray(min(size, PART)))
-            while count := file.readinto(buffer):
-                yield buffer[:count]
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: Exception) -> Unreadable:
-    if isinstance(error, OSError):
-        return Unreadable(f"cannot read {path or repr(path)}: {error.strerror}")
-    return Unreadable(f"cannot read {path!r}: a file name holds no NUL")
+    with _translated(path), _opened(path) as file:
+        status = os.fstat(file.fileno())
+        if (status.st_dev, status.st_ino) == output:
+            raise Unreadable(f"cannot read {path}: the output goes there")
+        if stat.S_ISFIFO(status.st_mode):
+            _enlarge(file)
+        size = status.st_size + 1 if stat.S_ISREG(status.st_mode) and status.st_size else PART
+        buffer = memoryview(bytearray(min(size, PART)))
+        while count := file.readinto(buffer):
+            yield buffer[:count]
 
 
 def _opened(path: str) -> FileIO:

@@ -122,15 +122,18 @@ class LineReport:
         elif not options.invert_match:
             for a, b, _ in inside:
                 if a < b:
-                    self._out += [self._head(data, start, a, b":"), self._red(data[a:b]), b"\n"]
+                    self._out += [
+                        self._head(data, start, a, b":"),
+                        colored(data[a:b], RED, self.is_colored),
+                        b"\n",
+                    ]
         self._printed = self._offset + stop + 1
         self._left = self.after
 
     def _context(self, data: bytes, at: int, end: int) -> None:
         """Print what is left of the lines behind the last one that was selected, up to `end`."""
         while self._left and at < end:
-            stop = data.find(b"\n", at, end)
-            stop = end if stop < 0 else stop
+            stop = _line_end(data, at, end)
             self._lines(data, at, stop + 1)
             at = stop + 1
             self._printed = self._offset + at
@@ -139,8 +142,7 @@ class LineReport:
     def _lines(self, data: bytes, first: int, end: int) -> None:
         """Print lines of context."""
         while first < end and not self.options.only_matching:
-            stop = data.find(b"\n", first, end)
-            stop = end if stop < 0 else stop
+            stop = _line_end(data, first, end)
             self._out += [self._head(data, first, first, b"-"), data[first:stop], b"\n"]
             first = stop + 1
 
@@ -166,24 +168,29 @@ class LineReport:
         behind = colored(separator, CYAN, self.is_colored)
         return behind.join([*fields, b""]) if fields else b""
 
-    def _red(self, content: bytes) -> bytes:
-        return colored(content, RED, self.is_colored)
-
     def _highlighted(self, data: bytes, start: int, stop: int, inside: list[Span]) -> bytes:
         if not self.is_colored or self.options.invert_match:
             return data[start:stop]
         shown, at = [], start
         for a, b, _ in inside:
             if a >= at and a < b:
-                shown += [data[at:a], self._red(data[a:b])]
+                shown += [data[at:a], colored(data[a:b], RED, True)]
                 at = b
         return b"".join([*shown, data[at:stop]])
 
 
-def _matching(
-    data: bytes, begin: int, end: int, spans: Sequence[Span]
-) -> Iterator[tuple[int, int, list[Span]]]:
-    """The lines that have a match, without their line breaks, and their matches."""
+def _line_end(data: bytes, place: int, end: int) -> int:
+    """The place of the next line break, or `end`."""
+    stop = data.find(b"\n", place, end)
+    return end if stop < 0 else stop
+
+
+Line = tuple[int, int, list[Span]]
+"""Start and end of a line, without its line break, and its matches."""
+
+
+def _matching(data: bytes, begin: int, end: int, spans: Sequence[Span]) -> Iterator[Line]:
+    """The lines that have a match."""
     start, stop, inside = begin, -1, list[Span]()
     for span in spans:
         if span[0] <= stop:
@@ -195,22 +202,18 @@ def _matching(
         if span[0] == end and (end == begin or data[end - 1] == NEWLINE):  # no line is there
             continue
         start = data.rfind(b"\n", max(begin, stop), span[0]) + 1 or begin
-        stop = data.find(b"\n", span[0], end)
-        stop = end if stop < 0 else stop
+        stop = _line_end(data, span[0], end)
         inside = [span]
     if inside:
         yield start, stop, inside
 
 
-def _others(
-    data: bytes, begin: int, end: int, lines: Iterator[tuple[int, int, list[Span]]]
-) -> Iterator[tuple[int, int, list[Span]]]:
+def _others(data: bytes, begin: int, end: int, lines: Iterator[Line]) -> Iterator[Line]:
     """The lines that are none of `lines`."""
     at = begin
     for start, stop, _ in [*lines, (end, end, [])]:
         while at < start:
-            here = data.find(b"\n", at, end)
-            here = end if here < 0 else here
-            yield at, here, []
-            at = here + 1
+            line_end = _line_end(data, at, end)
+            yield at, line_end, []
+            at = line_end + 1
         at = stop + 1

@@ -54,13 +54,12 @@ class GitleaksRule:
     """`regex`: "" for a rule of paths alone."""
 
     name: str
-    description: str
-    regex: str
-    path: re.Pattern[bytes] | None
-    entropy: float
-    group: int
-    keywords: list[bytes]
-    tags: list[str]
+    description: str = ""
+    regex: str = ""
+    path: re.Pattern[bytes] | None = None
+    entropy: float = 0.0
+    group: int = 0
+    keywords: list[bytes] = field(default_factory=list)
     allowlists: list[_Allowlist] = field(default_factory=list)
 
 
@@ -71,7 +70,6 @@ class RuleSet:
     rules: list[GitleaksRule] = field(default_factory=list)
     of_paths: list[GitleaksRule] = field(default_factory=list)
     allowlists: list[_Allowlist] = field(default_factory=list)
-    _expressions: dict[int, re.Pattern[bytes]] = field(default_factory=dict)
 
     def searches(self, path: str) -> bool:
         """Whether a file is searched, by the paths that are allowed for all rules."""
@@ -85,13 +83,11 @@ class RuleSet:
 
     def secret(self, number: int, pattern: re.Pattern[bytes], match: bytes) -> bytes:
         """Secret of a match: the group that the rule names, else the first one that is not empty."""
-        found = pattern.fullmatch(match) or pattern.match(match)
-        if found is None:  # its surroundings belong to it
-            return match
+        alone = pattern.fullmatch(match) or pattern.match(match)
         group = self.rules[number].group
-        if group:
-            return found[group] or b"" if group <= pattern.groups else match
-        return next((part for part in found.groups() if part), match)
+        if alone is None or group > pattern.groups:  # None: its surroundings belong to it
+            return match
+        return alone[group] or b"" if group else next(filter(None, alone.groups()), match)
 
     def accepts(self, number: int, path: str, secret: bytes, match: bytes, line: bytes, text: bytes) -> bool:
         """Whether a match is a finding.  `text`: where one of the keywords must be."""
@@ -109,12 +105,8 @@ class RuleSet:
         return not any(one.allows(name, texts) for one in (*rule.allowlists, *common))
 
 
-def read_rules(path: str) -> RuleSet:
-    """The rules of a file in TOML.  Raises ToolError, which names the file and the rule that is wrong."""
-    return _read(path, 0)
-
-
-def _read(path: str, depth: int) -> RuleSet:
+def read_rules(path: str, depth: int = 0) -> RuleSet:
+    """The rules of a file in TOML, which `depth` others extend.  Raises ToolError, which names the file and the rule that is wrong."""
     try:
         config = tomllib.loads(read_bytes(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -128,7 +120,7 @@ def _read(path: str, depth: int) -> RuleSet:
     if extend.get("path"):
         if depth == MOST_EXTENSIONS:
             raise ToolError(f"{path}: files extend each other {depth} deep at most")
-        base = _read(os.path.join(os.path.dirname(path), str(extend["path"])), depth + 1)
+        base = read_rules(os.path.join(os.path.dirname(path), str(extend["path"])), depth + 1)
     rules = {rule.name: rule for rule in (*base.rules, *base.of_paths)}
     listed = config.get("rules", [])
     if not isinstance(listed, list):
@@ -138,7 +130,7 @@ def _read(path: str, depth: int) -> RuleSet:
         name = table.get("id")
         if not isinstance(name, str) or not name:
             raise ToolError(f"{path}: rules[{number}] has no `id`")
-        rules[name] = _rule(table, name, f"{path}: rule {name}", rules.get(name))
+        rules[name] = _rule(table, f"{path}: rule {name}", rules.get(name, GitleaksRule(name)))
     for name in extend.get("disabledRules", []):
         rules.pop(name, None)
     allowlists = [*base.allowlists, *_allowlists(config, path)]
@@ -148,7 +140,8 @@ def _read(path: str, depth: int) -> RuleSet:
     return RuleSet([one for one in chosen if one.regex], [one for one in chosen if not one.regex], allowlists)
 
 
-def _rule(table: dict[str, Any], name: str, where: str, base: GitleaksRule | None) -> GitleaksRule:
+def _rule(table: dict[str, Any], where: str, base: GitleaksRule) -> GitleaksRule:
+    """The rule of a table, with what `base` has besides."""
     regex, path = _text(table, "regex", where), _text(table, "path", where)
     entropy, group = table.get("entropy", 0), table.get("secretGroup", 0)
     if isinstance(entropy, bool) or not isinstance(entropy, (int, float)):
@@ -156,24 +149,18 @@ def _rule(table: dict[str, Any], name: str, where: str, base: GitleaksRule | Non
     if not isinstance(group, int):
         raise ToolError(f"{where}: its `secretGroup` is the number of a group, not {group!r}")
     keywords = [word.lower().encode() for word in _texts(table, "keywords", where)]
-    tags, allowlists = _texts(table, "tags", where), _allowlists(table, where)
+    allowlists = _allowlists(table, where)
     compiled = _compiled([path], where)[0] if path else None
-    if base is None:
-        if not regex and not path:
-            raise ToolError(f"{where}: it has no `regex` and no `path`")
-        description = _text(table, "description", where)
-        return GitleaksRule(
-            name, description, regex, compiled, float(entropy), group, keywords, tags, allowlists
-        )
+    if not (regex or base.regex or path or base.path):
+        raise ToolError(f"{where}: it has no `regex` and no `path`")
     return GitleaksRule(
-        name,
+        base.name,
         _text(table, "description", where) or base.description,
         regex or base.regex,
         compiled or base.path,
         float(entropy) or base.entropy,
         group or base.group,
         [*base.keywords, *keywords],
-        [*base.tags, *tags],
         [*base.allowlists, *allowlists],
     )
 
