@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vyre_opt.records import dataclass
 
-__all__ = ["BAD", "BLANK", "BLANKS", "ENCODINGS", "PADDING", "Encoding"]
+__all__ = ["BLANK", "BLANKS", "ENCODINGS", "PADDING", "RAW", "Encoding"]
 
 BAD, BLANK, PADDING = 0xFF, 0xFE, 0xFD
 """Entries of `Encoding.values` for characters that hold no bits."""
@@ -66,6 +66,8 @@ class Encoding:
 
     def decode_groups(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The bytes of whole groups of characters, all of which hold bits."""
+        if self is RAW:
+            return characters
         text = characters.tobytes()
         octets = a2b_base64(text.translate(_TO_BASE64)) if self.last_two else unhexlify(text)
         return np.frombuffer(octets, np.uint8)
@@ -92,6 +94,9 @@ def _base64_values(last_two: str) -> NDArray[np.uint8]:
     alphabet = ascii_uppercase + ascii_lowercase + digits + last_two
     return _values({character: number for number, character in enumerate(alphabet)}, b"=")
 
+
+RAW = Encoding("raw", 1, 1, np.zeros(256, np.uint8))
+"""Bytes as they are."""
 
 ENCODINGS = {
     "base64": Encoding("base64", 4, 3, _base64_values("+/"), b"+/", needs_padding=True),

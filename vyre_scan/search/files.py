@@ -172,10 +172,8 @@ def _for_worker(scanner: Any, busy: dict[str, int]) -> Any:
 
 
 def _scanned(scanner: Any, piece: Piece) -> Matches:
-    encoding, reach = scanner._encoding, scanner._tables.reach
-    if encoding is not None:  # whole groups, so that the text before can be decoded
-        reach = encoding.characters_of(reach)
-    begin = max(0, piece.start - reach)
+    # whole groups, so that the text before can be decoded
+    begin = max(0, piece.start - scanner._encoding.characters_of(scanner._tables.reach))
     with Path(piece.path).open("rb", buffering=0) as file:
         file.seek(begin)
         before = file.read(piece.start - begin)

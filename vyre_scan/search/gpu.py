@@ -27,7 +27,7 @@ from vyre_opt.targets.cuda.waiting import wait_until
 
 from ..arrays import Array
 from .data import DeviceOctets
-from .encodings import Encoding
+from .encodings import RAW, Encoding
 from .gpu_tables import GpuTables
 
 __all__ = ["GpuSearch", "SearchedWindow"]
@@ -121,23 +121,17 @@ def _slots(gpu: Device, count: int) -> Iterator[list[_WindowMemory]]:
 
 
 class GpuSearch:
-    """Searches text in an encoding, or bytes (None), on the GPU of a dispatcher, whose programs check no bounds: tables are
-    valid, and what is in a window is known."""
+    """Searches text in an encoding on the GPU of a dispatcher, whose programs check no bounds: tables are valid, and what is
+    in a window is known."""
 
-    def __init__(self, tables: GpuTables, encoding: Encoding | None, dispatcher: CudaDispatcher) -> None:
+    def __init__(self, tables: GpuTables, encoding: Encoding, dispatcher: CudaDispatcher) -> None:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
-        self.unit, self.octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
-        """Characters of a group, and the bytes that they hold."""
-        self.before = -(-self.characters_of(tables.reach) // ALIGNED) * ALIGNED
+        self.before = -(-encoding.characters_of(tables.reach) // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
         with self.gpu, translated_errors("preparing a search"):
             self.kernel = dispatcher.prepare(tables.program(encoding))
             self.most_workgroups = self.kernel.resident_workgroups()
-
-    def characters_of(self, octets: int) -> int:
-        """The characters of the whole groups that hold so many bytes."""
-        return octets if self.encoding is None else self.encoding.characters_of(octets)
 
     @property
     def gpu(self) -> Device:
@@ -146,7 +140,7 @@ class GpuSearch:
     def _on_device(self) -> dict[str, tuple[Any, int]]:
         """The tables in the GPU's memory, and how many elements they have, by name."""
         arrays = {(name, ""): array for name, array in self.tables.arrays.items()}
-        if self.encoding is not None:
+        if self.encoding is not RAW:
             arrays["values", self.encoding.name] = self.encoding.values
         memory = self.tables.memory.setdefault(self.gpu.number, {})
         with self.gpu as gpu, translated_errors("copying tables to the GPU"):
@@ -206,9 +200,7 @@ class GpuSearch:
 
     def _launch(self, slot: _WindowMemory, first: int, start: int, stop: int) -> None:
         tables = self.tables
-        bytes_before, count = (
-            characters // self.unit * self.octets for characters in (start - first, stop - first)
-        )
+        bytes_before, count = map(self.encoding.bytes_of, (start - first, stop - first))
         slot.queue.zero(int(slot.results), 4 * COUNTERS)
         results = int(slot.results)
         pointers = {"text": slot.pointer, "counters": results, "hits": results + HEADER}

@@ -23,7 +23,7 @@ from ..programs.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_g
 from .encodings import Encoding
 from .prefilter import FOLD, gram_bitmap, prefixes_of
 
-__all__ = ["GpuTables", "program_name"]
+__all__ = ["GpuTables"]
 
 WARMUPS = (63, 255, 1023, 4095)
 """The reaches that programs are made for: a longer one costs some bytes of the slab."""
@@ -38,11 +38,6 @@ GRAMS = GramSchedule(1024, 12, 1 << 13, 4)
 MANY_GRAMS = GramSchedule(1024, 12, 1 << 14, 4)
 LEAST_BITS_OF_A_GRAM = 12
 """Least bits of a bitmap for each gram, which sets two of them."""
-
-
-def program_name(encoding: Encoding | None) -> str:
-    """Name of an encoding in the programs; alphabets are data."""
-    return "raw" if encoding is None else "hex" if encoding.name == "hex" else "base64"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +89,9 @@ class GpuTables:
         }
         return cls(search.warmup, arrays, search.params | {"fold": fold}, search.num_shown, stride, schedule)
 
-    def program(self, encoding: Encoding | None) -> Program:
-        """The program for bytes, or for text in an encoding."""
-        name = program_name(encoding)
+    def program(self, encoding: Encoding) -> Program:
+        """The program for text in an encoding."""
+        name = "base64" if encoding.last_two else encoding.name  # alphabets are data
         warmup = next(common for common in WARMUPS if self.reach <= common)
         if self.stride:
             return tiled_grams(name, warmup, self.stride, self.grams)

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array
 from .data import octets_of
 from .disjoint import Disjoint
-from .encodings import BLANK, Encoding
+from .encodings import BLANK, RAW, Encoding
 from .matches import Matches
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class _MatchedText:
 
     `add` takes each part before its matches are asked for.  `longest`: bytes of the longest match."""
 
-    def __init__(self, encoding: Encoding | None, longest: int) -> None:
+    def __init__(self, encoding: Encoding, longest: int) -> None:
         self.encoding = encoding
         # twice as many characters as the bytes need, for line breaks, and what a decoder has not decoded yet
-        self._reach = longest + 16 if encoding is None else 4 * longest + MOST_BLANKS
+        self._reach = longest + 16 if encoding is RAW else 4 * longest + MOST_BLANKS
         self._tail = np.zeros(0, np.uint8)  # of what came before the part
         self._next_tail = np.zeros(0, np.uint8)  # of that and the part
         self._part = np.zeros(0, np.uint8)
@@ -115,7 +115,7 @@ class _MatchedText:
     def content(self, start: int, end: int, first: int, last: int) -> bytes:
         """The decoded bytes from `start` up to `end`, of which the text has the characters from `first` up to `last`."""
         raw = self._raw(first, last)
-        if self.encoding is None:
+        if self.encoding is RAW:
             return raw.tobytes()
         characters = raw[self.encoding.values[raw] != BLANK]
         return self.encoding.decode_few(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()

@@ -18,7 +18,7 @@ from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from ..patterns.pattern_list import BOUNDS, Patterns, read_patterns
 from .cached_patterns import cached_tables
 from .data import DeviceOctets
-from .encodings import ENCODINGS, Encoding
+from .encodings import ENCODINGS, RAW, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
 from .rule_search import Columns
@@ -189,7 +189,7 @@ class Scanner:
         return matches, joined_columns(atoms)
 
     @cached_property
-    def _settings(self) -> tuple[PatternTables, Encoding | None, bool, Target]:
+    def _settings(self) -> tuple[PatternTables, Encoding, bool, Target]:
         """Settings of all its streams.  Raises BackendError where `target` is "cuda" and there is no GPU."""
         if self.target == "cuda":
             _gpu_dispatcher(self.device).device  # noqa: B018
@@ -221,8 +221,8 @@ class Scanner:
         return stream
 
     @property
-    def _encoding(self) -> Encoding | None:
-        return None if self.encoding is None else ENCODINGS[self.encoding]
+    def _encoding(self) -> Encoding:
+        return RAW if self.encoding is None else ENCODINGS[self.encoding]
 
     @property
     def _is_cut(self) -> bool:

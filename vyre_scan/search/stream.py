@@ -16,7 +16,7 @@ from vyre_opt.records import dataclass
 from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
-from .encodings import Encoding
+from .encodings import RAW, Encoding
 from .matches import Matches
 from .places import Places
 from .rule_search import EVERYTHING, ByteSource, Columns, RuleSearch, WholeData
@@ -60,7 +60,7 @@ class Stream:
     def __init__(
         self,
         tables: PatternTables,
-        encoding: Encoding | None,
+        encoding: Encoding,
         strict: bool,
         dispatcher: Target,
         gpu_for: GpuFor = lambda octets: None,
@@ -73,7 +73,7 @@ class Stream:
         self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
         self._searches = [CpuSearch(one.automaton, one.prefilter, dispatcher) for one in tables.searches]
         self._reach = tables.reach
-        self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
+        self._decoder = None if encoding is RAW else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
         self._searched = 0
         self._history = _History()
@@ -84,14 +84,14 @@ class Stream:
         if tables.expressions and atoms is None:
             seen = None if is_whole else limit or HISTORY
             self._rules = RuleSearch(tables.expressions, seen, raises=limit is None)
-        self._is_at_hand = is_whole and encoding is None
+        self._is_at_hand = is_whole and encoding is RAW
         self._gpu_failed = False
 
     def begin(self, start: int, before: Array) -> None:
         """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
         are needed for what a match may have before.  Only for sets without expressions."""
         if self._decoder is not None:
-            before, start = self._decoder.begin(start, before), self._bytes_of(start)
+            before, start = self._decoder.begin(start, before), self._encoding.bytes_of(start)
         self._searched = start
         self._history = _History(start, [before], len(before))
 
@@ -232,17 +232,16 @@ class Stream:
         searches = self._gpu_for(octets) if len(octets) >= least else None
         if not searches or self._gpu_failed:
             return _in_main_memory(octets, 0, len(octets))
-        first, decoder = 0, self._decoder
+        first, decoder, encoding = 0, self._decoder, self._encoding
         before = max(gpu.before for gpu in searches)
         if self._searched or (decoder is not None and decoder.waiting):
             first = max(SEAM, before)
             if decoder is not None:
-                first += -(first + decoder.waiting) % decoder.encoding.characters
+                first += -(first + decoder.waiting) % encoding.characters
             self._search_part(_in_main_memory(octets, 0, first))
         if decoder is not None and not decoder.is_between_groups:
             return _in_main_memory(octets, first, len(octets))
-        unit = searches[0].unit
-        end = first + (len(octets) - TAIL - first) // unit * unit
+        end = first + (len(octets) - TAIL - first) // encoding.characters * encoding.characters
         origin = self._searched
         for number, gpu in enumerate(searches):
             with closing(gpu.windows(octets, first, end)) as windows:
@@ -251,18 +250,17 @@ class Stream:
                         self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
                         end = window.first
                         break
-                    place = origin + self._bytes_of(window.first - first) - self._bytes_of(window.before)
+                    place = (
+                        origin + encoding.bytes_of(window.first - first) - encoding.bytes_of(window.before)
+                    )
                     self._add_hits(number, window.hits, place)
         if end > first:
-            part = _DecodedPart(octets, first, end, self._encoding, self._searched)
-            self._searched += self._bytes_of(end - first)
+            part = _DecodedPart(octets, first, end, encoding, self._searched)
+            self._searched += encoding.bytes_of(end - first)
             self._pass(part, part.base)
             if decoder is not None:
                 decoder.skip(end - first)
         return _in_main_memory(octets, end, len(octets))
-
-    def _bytes_of(self, characters: int) -> int:
-        return characters if self._encoding is None else self._encoding.bytes_of(characters)
 
     # --- matches
 
@@ -275,7 +273,7 @@ class Stream:
             starts, ends, patterns = starts[order], ends[order], patterns[order]
         starts, ends = starts.astype(np.uint64, copy=False), ends.astype(np.uint64, copy=False)
         patterns = patterns.astype(np.uint32, copy=False)
-        if self._encoding is None or self._decoder is None:
+        if self._decoder is None:
             return Matches(starts, ends, patterns)
         places, spans = self._decoder.places, None
         if not places.is_regular:
@@ -294,7 +292,7 @@ class _DecodedPart:
     octets: Array | DeviceOctets
     first: int
     end: int
-    encoding: Encoding | None
+    encoding: Encoding
     base: int
     _rest: tuple[Array, int] = field(default=(np.zeros(0, np.uint8), EVERYTHING), init=False)
 
@@ -302,16 +300,15 @@ class _DecodedPart:
         if first >= self._rest[1]:
             return self._rest
         encoding = self.encoding
-        if encoding is None and not isinstance(self.octets, DeviceOctets):
+        if encoding is RAW and not isinstance(self.octets, DeviceOctets):
             return self.octets[self.first : self.end], self.base
-        octets, characters = (1, 1) if encoding is None else (encoding.octets, encoding.characters)
-        begin = max(0, first - self.base) // octets
-        stop = min(self.first + -(-max(0, end - self.base) // octets) * characters, self.end)
-        text = _in_main_memory(self.octets, self.first + begin * characters, stop)
-        found = text if encoding is None else encoding.decode_groups(text), self.base + begin * octets
+        group = max(0, first - self.base) // encoding.octets
+        stop = min(self.first + encoding.characters_of(max(0, end - self.base)), self.end)
+        text = _in_main_memory(self.octets, self.first + group * encoding.characters, stop)
+        decoded = encoding.decode_groups(text), self.base + group * encoding.octets
         if len(text) > LONG:
-            self._rest = found  # for those that see all that follows
-        return found
+            self._rest = decoded  # for those that see all that follows
+        return decoded
 
 
 @dataclass(slots=True)

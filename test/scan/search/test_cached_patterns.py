@@ -12,6 +12,7 @@ from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 from vyre_scan.patterns.pattern_list import read_patterns
 from vyre_scan.search import cached_patterns as cached
 from vyre_scan.search.cached_patterns import KIND, cached_tables
+from vyre_scan.search.encodings import RAW
 from vyre_scan.search.stream import Stream
 from vyre_scan.search.tables import PatternTables
 
@@ -27,7 +28,7 @@ def cached_patterns(
 
 
 def find(tables: PatternTables, data: bytes) -> list[Any]:
-    return [*Stream(tables, None, True, CpuDispatcher(workers=1), is_whole=True).all_in(data)]
+    return [*Stream(tables, RAW, True, CpuDispatcher(workers=1), is_whole=True).all_in(data)]
 
 
 @pytest.fixture
