@@ -87,7 +87,7 @@ def _sources() -> bytes:
 
 
 def encode(expressions: Expressions, atoms: AtomSet) -> bytes:
-    """A payload: what is known of expressions, and the arrays of automata (little endian), one after the other."""
+    """A payload: what is known of expressions, and the arrays of automata, one after the other."""
     arrays = [getattr(automaton, name) for automaton, _ in atoms.strings for name in _ARRAYS]
     facts = {
         "expressions": [
@@ -96,10 +96,9 @@ def encode(expressions: Expressions, atoms: AtomSet) -> bytes:
         ],
         "literals": [[literal.decode("latin-1"), owners] for literal, owners in atoms.literals.items()],
         "strings": [owners for _, owners in atoms.strings],
-        "arrays": [[array.dtype.str[1:], *array.shape] for array in arrays],
+        "arrays": [[array.dtype.str, *array.shape] for array in arrays],
     }
-    chunks = [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays]
-    return pack_parts(facts, b"".join(chunks))
+    return pack_parts(facts, b"".join(array.tobytes() for array in arrays))
 
 
 def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, AtomSet]:
@@ -107,10 +106,8 @@ def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, AtomSet]:
     facts, content = unpack_parts(payload)
     arrays, at = list[Array](), 0
     for kind, *shape in facts["arrays"]:
-        dtype = np.dtype(f"<{kind}")
-        array = np.frombuffer(content, dtype, prod(shape), at).reshape(shape)
-        arrays.append(array.astype(dtype.newbyteorder("="), copy=False))
-        at += array.nbytes
+        arrays.append(np.frombuffer(content, kind, prod(shape), at).reshape(shape))
+        at += arrays[-1].nbytes
     automata = [Automaton(*arrays[k : k + len(_ARRAYS)]) for k in range(0, len(arrays), len(_ARRAYS))]
     strings = [*zip(automata, facts["strings"], strict=True)]
     syntax = patterns.expressions

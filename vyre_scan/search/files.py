@@ -72,9 +72,10 @@ def scan_files(
 
     unread: Errors = {}
     pieces = [part for name in names for part in _pieces(scanner, name, piece, unread)]
-    run = _here(scanner, pieces) if client is None else _on_workers(scanner, pieces, client)
+    here = ((piece, _scan_piece(scanner, piece, None)) for piece in pieces)
+    results = here if client is None else _on_workers(scanner, pieces, client)
     parts: dict[str, list[pyarrow.Table]] = {name: [] for name in names if name not in unread}
-    for part, result in run:
+    for part, result in results:
         if isinstance(result, Exception):
             unread.setdefault(part.path, result)
         else:
@@ -106,7 +107,8 @@ def _pieces(scanner: Any, path: str, size: int, unread: Errors) -> list[Piece]:
     except OSError as error:
         unread[path] = error
         return []
-    if not scanner._is_cut:
+    is_plain = scanner.encoding is None or scanner.strict
+    if scanner._tables.expressions or not is_plain:
         return [Piece(path, length)]
     # of encoded text, whole groups of characters
     size = max(1 << 10, size) // 24 * 24
@@ -116,11 +118,6 @@ def _pieces(scanner: Any, path: str, size: int, unread: Errors) -> list[Piece]:
 
 Result = Any
 """A table, or the exception in its place."""
-
-
-def _here(scanner: Any, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
-    for piece in pieces:
-        yield piece, _scan_piece(scanner, piece, None)
 
 
 def _on_workers(scanner: Any, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
@@ -179,7 +176,8 @@ def _scanned(scanner: Any, piece: Piece) -> Matches:
         before = file.read(piece.start - begin)
         if len(before) < piece.start - begin:
             raise _shorter(piece)
-        stream = scanner._stream_from(piece.start, before)
+        stream = scanner.stream()
+        stream.begin(piece.start, np.frombuffer(before, np.uint8))
         parts = [stream.feed(chunk) for chunk in _chunks(file, piece)]
         if file.tell() < (piece.length if piece.end is None else piece.end):
             raise _shorter(piece)

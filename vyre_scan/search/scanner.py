@@ -15,15 +15,15 @@ from vyre_opt.execution.dispatcher import BadInputs, shared_dispatcher
 from vyre_opt.execution.target import Target, as_target
 from vyre_opt.targets.cpu.dispatcher import CpuDispatcher
 
+from ..arrays import Array
 from ..patterns.pattern_list import BOUNDS, Patterns, read_patterns
 from .cached_patterns import cached_tables
 from .data import DeviceOctets
 from .encodings import ENCODINGS, RAW, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
-from .rule_search import Columns
 from .saved import read_patterns_file, write_patterns
-from .stream import Stream, joined_columns
+from .stream import Stream
 from .tables import PatternTables, SearchTables
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Scanner:
 
         Raises EncodingError, a ValueError, with the place of the first character that encodes nothing, and BadInputs.
         """
-        return Stream(*self._settings, self._gpu_for, is_whole=True).all_in(data)
+        return Stream(*self._settings, self._gpu_searches, is_whole=True).all_in(data)
 
     def scan_stream(self, chunks: Iterable[Any]) -> Matches:
         """All matches in the data that `chunks` are together, with those that span several of them.
@@ -166,9 +166,7 @@ class Scanner:
 
     def _with(self, **settings: Any) -> Scanner:
         """The same patterns with other settings: arguments of `_set`."""
-        scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, **self._options | settings)
-        return scanner
+        return _of_tables(self._tables, self._options | settings)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -179,14 +177,8 @@ class Scanner:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
         return self._stream()
 
-    def _stream(self, limit: int | None = None) -> Stream:
-        return Stream(*self._settings, self._gpu_for, limit=limit)
-
-    def _atoms_in(self, data: Any) -> tuple[Matches, Columns]:
-        """The matches of literals, and the starts and ends of atoms, i64, with the numbers of their expressions."""
-        atoms: list[Columns] = []
-        matches = Stream(*self._settings, self._gpu_for, is_whole=True, atoms=atoms).all_in(data)
-        return matches, joined_columns(atoms)
+    def _stream(self, **options: Any) -> Stream:
+        return Stream(*self._settings, self._gpu_searches, **options)
 
     @cached_property
     def _settings(self) -> tuple[PatternTables, Encoding, bool, Target]:
@@ -195,15 +187,13 @@ class Scanner:
             _gpu_dispatcher(self.device).device  # noqa: B018
         return self._tables, self._encoding, self.strict, self._dispatcher
 
-    def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> list[GpuSearch] | None:
-        """Searches of these bytes, or this text, on a GPU, for each automaton; None where the CPU searches."""
+    def _gpu_searches(self, octets: Array | DeviceOctets) -> list[GpuSearch]:
+        """Searches of these bytes, or this text, on a GPU, for each automaton; none where the CPU searches."""
         is_resident = isinstance(octets, DeviceOctets)
-        if self.target == "cpu" or not (is_resident or self.target == "cuda"):
-            return None
-        if not self._tables.is_for_gpu:
-            return None
+        if self.target != "cuda" and not (is_resident and self.target is None):
+            return []
         number = octets.number if isinstance(octets, DeviceOctets) else self.device
-        return [self._gpu_search(tables, number) for tables in self._tables.searches]
+        return [self._gpu_search(tables, number) for tables in self._tables.searches_on_gpu]
 
     def _gpu_search(self, tables: SearchTables, number: int) -> GpuSearch:
         from .gpu import GpuSearch
@@ -214,21 +204,9 @@ class Scanner:
             tables.gpu_searches[key] = GpuSearch(tables.for_gpu, self._encoding, _gpu_dispatcher(number))
         return tables.gpu_searches[key]
 
-    def _stream_from(self, start: int, before: bytes) -> Stream:
-        """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
-        stream = self._stream()
-        stream.begin(start, np.frombuffer(before, np.uint8))
-        return stream
-
     @property
     def _encoding(self) -> Encoding:
         return RAW if self.encoding is None else ENCODINGS[self.encoding]
-
-    @property
-    def _is_cut(self) -> bool:
-        """Whether a search may begin anywhere: what it sees of the bytes before is enough to go on from there."""
-        is_plain = self.encoding is None or self.strict
-        return is_plain and not self._tables.expressions
 
     @cached_property
     def _dispatcher(self) -> Target:
@@ -257,15 +235,20 @@ class Scanner:
         """The scanner that `save` wrote.  Raises OSError, and ValueError for a file that holds none."""
         patterns, caseless, encoding, strict = read_patterns_file(path)
         options = {"threads": threads, "target": target, "device": device}
-        return _built(patterns, caseless, {"encoding": encoding, "strict": strict, **options})
+        return _of_patterns(patterns, caseless, {"encoding": encoding, "strict": strict, **options})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _built, (self._tables.patterns, self._tables.caseless, self._options)
+        return _of_patterns, (self._tables.patterns, self._tables.caseless, self._options)
 
 
-def _built(patterns: Patterns, caseless: bool, options: dict[str, Any]) -> Scanner:
+def _of_patterns(patterns: Patterns, caseless: bool, options: dict[str, Any]) -> Scanner:
+    return _of_tables(cached_tables(patterns, caseless, default_store()), options)
+
+
+def _of_tables(tables: PatternTables, options: dict[str, Any]) -> Scanner:
+    """`options`: arguments of `_set`."""
     scanner = Scanner.__new__(Scanner)
-    scanner._set(cached_tables(patterns, caseless, default_store()), **options)
+    scanner._set(tables, **options)
     return scanner
 
 

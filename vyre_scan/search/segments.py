@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import Array
 from .rule_search import Columns, RuleSearch, WholeData
 from .scanner import Scanner
+from .stream import joined_columns
 
 __all__ = ["matches_in", "matches_in_segments"]
 
@@ -25,12 +26,13 @@ def matches_in_segments(
     `segments_of`: the number of the segment, of `count`, that has all bytes of each span, or -1.  `content_of`: where a segment
     begins, and its bytes.
     """
-    found, atoms = scanner._atoms_in(data)
-    starts, ends = found.starts.astype(np.int64), found.ends.astype(np.int64)
+    atoms: list[Columns] = []
+    literals = scanner._stream(is_whole=True, atoms=atoms).all_in(data)
+    starts, ends = literals.starts.astype(np.int64), literals.ends.astype(np.int64)
     is_inside = segments_of(starts, ends) >= 0
-    columns: list[Columns] = [(starts[is_inside], ends[is_inside], found.patterns[is_inside])]
+    columns: list[Columns] = [(starts[is_inside], ends[is_inside], literals.patterns[is_inside])]
     expressions = scanner._tables.expressions
-    begins, stops, owners = atoms
+    begins, stops, owners = joined_columns(atoms)
     segments = segments_of(begins, stops)
     order = np.argsort(segments, kind="stable")
     begins, owners, segments = begins[order], owners[order], segments[order]
@@ -45,8 +47,7 @@ def matches_in_segments(
             (starts + base, ends + base, patterns)
             for starts, ends, patterns in search.advance(WholeData(content), len(content), True)
         ]
-    starts, ends, patterns = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return starts, ends, patterns
+    return joined_columns(columns)
 
 
 def matches_in(scanner: Scanner, octets: Array, begins: Array, ends: Array) -> Columns:

@@ -28,7 +28,7 @@ from ..arrays import Array
 
 __all__ = ["Stream", "joined_columns"]
 
-GpuFor = Callable[[Array | DeviceOctets], "list[GpuSearch] | None"]
+GpuSearches = Callable[[Array | DeviceOctets], "list[GpuSearch]"]
 
 WINDOW = 1 << 23
 """Bytes of a window of data that nothing encodes, for each thread."""
@@ -53,7 +53,7 @@ class Stream:
 
     Of expressions whose matches may have any length, the first `limit` bytes are seen (None: HISTORY): a match that goes on
     behind them raises LimitExceeded, or with a `limit` ends there.  `is_whole`: all data is one part, which nobody changes
-    before the end; then there is no such limit.  `gpu_for`: what searches large parts, or None.  `atoms`: gets the starts, the
+    before the end; then there is no such limit.  `gpu_searches`: gives what searches a large part.  `atoms`: gets the starts, the
     ends and the expressions of atoms, which are then not looked at.
     """
 
@@ -63,13 +63,13 @@ class Stream:
         encoding: Encoding,
         strict: bool,
         dispatcher: Target,
-        gpu_for: GpuFor = lambda octets: None,
+        gpu_searches: GpuSearches = lambda octets: [],
         *,
         is_whole: bool = False,
         limit: int | None = None,
         atoms: list[Columns] | None = None,
     ) -> None:
-        self._gpu_for = gpu_for
+        self._gpu_searches = gpu_searches
         self._tables, self._encoding, self._dispatcher = tables, encoding, dispatcher
         self._searches = [CpuSearch(one.automaton, one.prefilter, dispatcher) for one in tables.searches]
         self._reach = tables.reach
@@ -229,7 +229,7 @@ class Stream:
         the first window on that has other characters.
         """
         least = LEAST_RESIDENT if isinstance(octets, DeviceOctets) else LEAST_ON_GPU
-        searches = self._gpu_for(octets) if len(octets) >= least else None
+        searches = self._gpu_searches(octets) if len(octets) >= least else []
         if not searches or self._gpu_failed:
             return _in_main_memory(octets, 0, len(octets))
         first, decoder, encoding = 0, self._decoder, self._encoding

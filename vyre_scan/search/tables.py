@@ -168,11 +168,10 @@ class PatternTables:
         return None if None in longest else max(length or 0 for length in longest)
 
     @cached_property
-    def is_for_gpu(self) -> bool:
-        """Whether a GPU searches by them: not where `re` goes through all data."""
-        return not any(expression.is_direct for expression in self.expressions) and all(
-            tables.for_gpu is not None for tables in self.searches
-        )
+    def searches_on_gpu(self) -> Sequence[SearchTables]:
+        """All searches, or none if a GPU does not make them: not where `re` goes through all data."""
+        is_direct = any(expression.is_direct for expression in self.expressions)
+        return () if is_direct or any(one.for_gpu is None for one in self.searches) else self.searches
 
     @property
     def has_conditions(self) -> bool:
