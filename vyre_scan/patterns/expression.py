@@ -14,7 +14,7 @@ from .errors import PatternError
 from .line_trees import compiled_tree, within_lines
 from .pattern_list import ExpressionSyntax, Patterns
 from .rule import Rule
-from .rule_facts import ALL_BYTES, Facts, facts_of
+from .rule_facts import ALL_BYTES, UNBOUNDED, Facts, facts_of
 from .rule_syntax import location_in, parsed, tree_of
 
 __all__ = ["Expression", "read_expressions"]
@@ -45,11 +45,10 @@ class Expression:
         """Whether it has no atoms, so that `re` goes through all data."""
         return not self.facts.longest_atom
 
-    @cached_property
-    def span(self) -> int | None:
-        """The bytes that a match and what it looks at take from its start on, or None for any number."""
-        facts = self.facts
-        return None if facts.longest is None or facts.ahead is None else facts.longest + facts.ahead
+    @property
+    def span(self) -> int:
+        """The bytes that a match and what it looks at take from its start on, at most."""
+        return self.facts.longest + self.facts.ahead
 
     @cached_property
     def not_before(self) -> bytes:
@@ -59,7 +58,7 @@ class Expression:
     @cached_property
     def separators(self) -> bytes | None:
         """A table for `translate`: 1 for the bytes that no match has, 0 for others.  None if it has all."""
-        if self.facts.members == ALL_BYTES or self.facts.ahead is None:
+        if self.facts.members == ALL_BYTES or self.facts.ahead >= UNBOUNDED:
             return None
         return bytes(not self.facts.members >> byte & 1 for byte in range(256))
 

@@ -23,9 +23,11 @@ from vyre_opt.records import dataclass
 
 from .byte_weights import WEIGHTS
 
-__all__ = ["ALL_BYTES", "Classes", "Facts", "facts_of", "literals_of", "members_of"]
+__all__ = ["ALL_BYTES", "UNBOUNDED", "Classes", "Facts", "facts_of", "literals_of", "members_of"]
 
 ALL_BYTES = (1 << 256) - 1
+UNBOUNDED = 1 << 62
+"""A number of bytes that stands, as all above it do, for any number."""
 Classes = tuple[int, ...]
 """Sets of bytes, as bits of ints, one after the other."""
 
@@ -69,20 +71,21 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`shortest`, `longest`: bytes of a match; None: any number.  `members`: the bytes that a match may have.
+    """`shortest`, `longest`: bytes of a match.  `members`: the bytes that a match may have.
 
     `atoms`: every match has one of these strings of classes; none: no such strings are worth a search.  They have up to
-    `longest_atom` bytes (0: there are none), have only `before_members` before them in a match, and begin at least `least_before` and at most `most_before` (None: any number) bytes behind the start of the match.
-    `behind`, `ahead`: bytes before and after what is matched that it depends on; None: any number.
+    `longest_atom` bytes (0: there are none), have only `before_members` before them in a match, and begin at least
+    `least_before` and at most `most_before` bytes behind the start of the match.
+    `behind`, `ahead`: bytes before and after what is matched that it depends on.
     """
 
     shortest: int
-    longest: int | None
+    longest: int
     members: int
     least_before: int
-    most_before: int | None
+    most_before: int
     behind: int
-    ahead: int | None
+    ahead: int
     longest_atom: int
     before_members: int
     atoms: tuple[Classes, ...] = ()
@@ -96,7 +99,7 @@ def facts_of(tree: Any) -> Facts:
     part = analysis.sequence(tree, flags)
     choice = part.choice
     if choice is None or choice.cost > MOST_COST or flags & re.LOCALE:
-        choice = _Choice((), 0, 0, 0, 0.0)
+        choice = _Choice()
     members = ALL_BYTES if flags & re.LOCALE else part.members
     return Facts(
         part.shortest,
@@ -114,7 +117,7 @@ def facts_of(tree: Any) -> Facts:
 
 def literals_of(atom: Classes, is_folded: bool) -> list[bytes] | None:
     """The literals that a string of classes stands for; None for too many.  `is_folded`: without capital letters."""
-    if _num_literals(atom) > MOST_LITERALS:
+    if prod(_folded(members).bit_count() for members in atom) > MOST_LITERALS:
         return None
     literals = [b""]
     for members in atom:
@@ -125,23 +128,21 @@ def literals_of(atom: Classes, is_folded: bool) -> list[bytes] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    atoms: tuple[Classes, ...]
-    least_before: int
-    most_before: int | None
-    before_members: int
-    cost: float
+    atoms: tuple[Classes, ...] = ()
+    least_before: int = 0
+    most_before: int = 0
+    before_members: int = 0
+    cost: float = 0.0
 
-    def after(self, shortest: int, longest: int | None, members: int) -> _Choice:
+    def after(self, shortest: int, longest: int, members: int) -> _Choice:
         """The same behind something of so many bytes, which are among some."""
-        most = None if self.most_before is None or longest is None else self.most_before + longest
-        return _Choice(
-            self.atoms, self.least_before + shortest, most, self.before_members | members, self.cost
-        )
+        least, most = self.least_before + shortest, self.most_before + longest
+        return _Choice(self.atoms, least, most, self.before_members | members, self.cost)
 
     @property
     def whole_cost(self) -> float:
         """The cost with that of the places where a match may begin."""
-        starts = STARTS_OF_ANY if self.most_before is None else self.most_before - self.least_before
+        starts = self.most_before - self.least_before if self.most_before < UNBOUNDED else STARTS_OF_ANY
         return self.cost * (1 + starts / 8)
 
 
@@ -150,16 +151,20 @@ class _Part:
     """A part of an expression.  `strings`: all that it matches, where these are few."""
 
     shortest: int = 0
-    longest: int | None = 0
+    longest: int = 0
     members: int = 0
     strings: list[Classes] | None = None
     choice: _Choice | None = None
+
+    def followed_by(self, part: _Part) -> _Part:
+        """Both, one after the other, but for their strings and choices."""
+        return _Part(self.shortest + part.shortest, self.longest + part.longest, self.members | part.members)
 
 
 @dataclass(slots=True)
 class _Analysis:
     behind: int = 0
-    ahead: int | None = 0
+    ahead: int = 0
     groups: dict[int, _Part] = field(default_factory=dict)
 
     def sequence(self, nodes: Any, flags: int) -> _Part:
@@ -185,10 +190,10 @@ class _Analysis:
             return []
         if kind is sre.AT:
             self.behind = max(self.behind, 1)
-            self.look_ahead(2 if value is sre.AT_END else 1)
+            self.ahead = max(self.ahead, 2 if value is sre.AT_END else 1)
             return []
         if kind is sre.GROUPREF:
-            group = self.groups.get(value, _Part(0, None, ALL_BYTES))
+            group = self.groups.get(value, _Part(0, UNBOUNDED, ALL_BYTES))
             members = ALL_BYTES if flags & re.IGNORECASE else group.members
             return [_Part(0, group.longest, members)]
         if kind is sre.GROUPREF_EXISTS:
@@ -198,32 +203,23 @@ class _Analysis:
         members = members_of(kind, value, flags)
         return [_Part(1, 1, members, [(members,)])]
 
-    def look_ahead(self, count: int | None) -> None:
-        self.ahead = None if self.ahead is None or count is None else max(self.ahead, count)
-
     def look(self, value: tuple[int, Any], flags: int) -> None:
         """Lookahead, and lookbehind (direction -1), perhaps one in the other."""
         direction, nodes = value
-        before = self.behind, self.ahead
-        self.behind, self.ahead = 0, 0
-        part = self.sequence(nodes, flags)
-        inner_behind, inner_ahead = self.behind, self.ahead
-        self.behind, self.ahead = before
+        inner = _Analysis(groups=self.groups)
+        part = inner.sequence(nodes, flags)
         if direction < 0:
             if part.shortest != part.longest:
                 raise re.error("look-behind requires fixed-width pattern")
-            self.behind = max(self.behind, part.shortest + inner_behind)
-            self.look_ahead(inner_ahead)
+            inner.behind += part.shortest
         else:
-            self.behind = max(self.behind, inner_behind)
-            self.look_ahead(
-                None if part.longest is None or inner_ahead is None else part.longest + inner_ahead
-            )
+            inner.ahead += part.longest
+        self.behind, self.ahead = max(self.behind, inner.behind), max(self.ahead, inner.ahead)
 
     def repeated(self, value: tuple[Any, Any, Any], flags: int) -> list[_Part]:
         low, high, nodes = value
         item = self.sequence(nodes, flags)
-        low, most = int(low), None if high is sre.MAXREPEAT else int(high)
+        low, most = int(low), UNBOUNDED if high is sre.MAXREPEAT else int(high)
         if most == 0:
             return []
         if (low, most) == (0, 1) and item.strings is not None and len(item.strings) < FEW_STRINGS:
@@ -236,13 +232,9 @@ class _Analysis:
             parts = [item] * copies
         if copies == low == most:
             return parts
-        rest = None if most is None else most - copies
-        shortest = item.shortest * (low - copies)
-        longest_rest = (
-            0 if item.longest == 0 else None if item.longest is None or rest is None else item.longest * rest
-        )
+        shortest, longest = item.shortest * (low - copies), item.longest * (most - copies)
         choice = item.choice if low > copies else None
-        return [*parts, _Part(shortest, longest_rest, item.members, None, choice)]
+        return [*parts, _Part(shortest, longest, item.members, None, choice)]
 
 
 def members_of(kind: Any, value: Any, flags: int) -> int:
@@ -278,15 +270,13 @@ def _cased(members: int, flags: int) -> int:
 def _concatenated(parts: Iterable[_Part]) -> _Part:
     whole = _Part()
     run: list[Classes] = [()]
-    run_shortest: int = 0
-    run_longest: int | None = 0
-    run_members: int = 0  # before the run
+    before = _Part()  # the run
     choices: list[_Choice] = []
     is_run = True
 
     def end_run() -> None:
         if all(run):
-            choices.append(_cheapest(run).after(run_shortest, run_longest, run_members))
+            choices.append(_cheapest(run).after(before.shortest, before.longest, before.members))
 
     for part in parts:
         joined = _product(run, part.strings)
@@ -298,22 +288,12 @@ def _concatenated(parts: Iterable[_Part]) -> _Part:
             if part.choice is not None:
                 choices.append(part.choice.after(whole.shortest, whole.longest, whole.members))
             run = list(part.strings or [()])
-            run_shortest, run_longest, run_members = whole.shortest, whole.longest, whole.members
-            if part.strings is None:
-                run_shortest += part.shortest
-                run_longest = _sum(run_longest, part.longest)
-                run_members |= part.members
-        whole.shortest += part.shortest
-        whole.longest = _sum(whole.longest, part.longest)
-        whole.members |= part.members
+            before = whole if part.strings is not None else whole.followed_by(part)
+        whole = whole.followed_by(part)
     end_run()
     whole.strings = run if is_run else None
     whole.choice = min(choices, key=lambda choice: choice.whole_cost, default=None)
     return whole
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
 
 
 def _product(left: list[Classes], right: list[Classes] | None) -> list[Classes] | None:
@@ -326,45 +306,36 @@ def _product(left: list[Classes], right: list[Classes] | None) -> list[Classes] 
 
 
 def _alternatives(options: list[_Part]) -> _Part:
-    longest = [option.longest for option in options]
     strings = [one for option in options for one in option.strings or ()]
     is_few = all(option.strings is not None for option in options) and len(strings) <= MOST_STRINGS
     whole = _Part(
         min(option.shortest for option in options),
-        None if None in longest else max(length or 0 for length in longest),
+        max(option.longest for option in options),
         reduce(or_, (option.members for option in options)),
         [*dict.fromkeys(strings)] if is_few else None,
     )
-    choices = [option.choice for option in options]
-    if all(choice is not None for choice in choices):
-        known = [choice for choice in choices if choice is not None]
-        most = [choice.most_before for choice in known]
+    choices = [option.choice for option in options if option.choice is not None]
+    if len(choices) == len(options):
         whole.choice = _Choice(
-            tuple(dict.fromkeys(atom for choice in known for atom in choice.atoms)),
-            min(choice.least_before for choice in known),
-            None if None in most else max(before or 0 for before in most),
-            reduce(or_, (choice.before_members for choice in known)),
-            sum(choice.cost for choice in known),
+            tuple(dict.fromkeys(atom for choice in choices for atom in choice.atoms)),
+            min(choice.least_before for choice in choices),
+            max(choice.most_before for choice in choices),
+            reduce(or_, (choice.before_members for choice in choices)),
+            sum(choice.cost for choice in choices),
         )
     return whole
 
 
 def _cheapest(strings: list[Classes]) -> _Choice:
     """Part of each string that is cheapest to find."""
-    windows = [_cheapest_window(string) for string in dict.fromkeys(strings)]
-    atoms = dict.fromkeys(window[0] for window in windows)
-    befores = [window[1] for window in windows]
-    costs = {window[0]: window[2] for window in windows}
-    members = reduce(
-        or_,
-        (
-            one
-            for string, first in zip(dict.fromkeys(strings), befores, strict=True)
-            for one in string[:first]
-        ),
-        0,
-    )
-    return _Choice(tuple(atoms), min(befores), max(befores), members, sum(costs.values()))
+    costs: dict[Classes, float] = {}
+    starts, members = list[int](), 0
+    for string in dict.fromkeys(strings):
+        atom, start, cost = _cheapest_window(string)
+        costs[atom] = cost
+        starts.append(start)
+        members |= reduce(or_, string[:start], 0)
+    return _Choice(tuple(costs), min(starts), max(starts), members, sum(costs.values()))
 
 
 @lru_cache(maxsize=4096)
@@ -402,10 +373,6 @@ def _share(members: int) -> float:
 def _folded(members: int) -> int:
     """The set with the small one of each letter alone, of those that it has in both cases."""
     return members & ~(members & _UPPER & members >> 32)
-
-
-def _num_literals(atom: Classes) -> int:
-    return prod(_folded(members).bit_count() for members in atom)
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
+from ..patterns.rule_facts import UNBOUNDED
 from .data import octets_of
 from .disjoint import Disjoint
 from .encodings import BLANK, RAW, Encoding
@@ -78,7 +79,7 @@ class GrepStream:
 def longest_match(scanner: Scanner) -> int:
     """Bytes of the longest match that is found."""
     longest = scanner._tables.longest
-    return LONGEST if longest is None else longest
+    return longest if longest < UNBOUNDED else LONGEST
 
 
 class _MatchedText:

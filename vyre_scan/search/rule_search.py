@@ -21,8 +21,9 @@ import numpy as np
 from ..arrays import Array
 from ..patterns.expression import Expression
 from ..patterns.literal_automaton import LimitExceeded
+from ..patterns.rule_facts import UNBOUNDED
 
-__all__ = ["EVERYTHING", "ByteSource", "Columns", "RuleSearch", "WholeData"]
+__all__ = ["ByteSource", "Columns", "RuleSearch", "WholeData"]
 
 Columns = tuple[Array, Array, Array]
 
@@ -32,7 +33,6 @@ MOST_GAP = 16
 """Bytes between places where a match may begin, which are tried with them."""
 FIRST_LOOK = 256
 """Bytes in which a byte that no match has is looked for at first."""
-EVERYTHING = 1 << 62
 
 
 class ByteSource(Protocol):
@@ -84,7 +84,7 @@ class _ExpressionSearch:
             waits = lasts > last
             self.firsts, self.lasts = np.maximum(firsts[waits], last + 1), lasts[waits]
         self.settled = max(0, last + 1)
-        if facts.most_before is not None and not expression.is_direct:
+        if not expression.is_direct:
             self.settled = max(self.settled, total - facts.most_before - facts.longest_atom)
             if len(self.firsts):
                 self.settled = min(self.settled, int(self.firsts.min()))
@@ -93,23 +93,20 @@ class _ExpressionSearch:
     def _starts_of(self, atoms: Array) -> tuple[Array, Array]:
         """The first and the last places where a match may begin that has an atom at these places."""
         facts = self.expression.facts
-        firsts = np.zeros_like(atoms) if facts.most_before is None else atoms - facts.most_before
-        return np.maximum(firsts, 0), atoms - facts.least_before
+        return np.maximum(atoms - min(facts.most_before, UNBOUNDED), 0), atoms - facts.least_before
 
     def _last_start(self, source: ByteSource, total: int, is_end: bool) -> int:
         """The last place of which is known whether a match begins there."""
         span, facts = self.expression.span, self.expression.facts
         if is_end:
-            return EVERYTHING
-        if span is not None:
+            return UNBOUNDED
+        if span < UNBOUNDED:
             return total - span
         last = -1 if self.limit is None else total - self.limit
-        sees_back = self.expression.is_direct or facts.most_before is None
+        sees_back = self.expression.is_direct or facts.most_before >= UNBOUNDED
         if sees_back or len(self.lasts):
-            least = max(self.needs_from, last)
-            last = max(
-                last, self._last_of(self.expression.separators, source, total - (facts.ahead or 0), least)
-            )
+            least, end = max(self.needs_from, last), total - facts.ahead
+            last = max(last, self._last_of(self.expression.separators, source, end, least))
         return last
 
     def _last_of(self, table: bytes | None, source: ByteSource, end: int, least: int) -> int:
@@ -165,9 +162,9 @@ class _ExpressionSearch:
         """The matches that begin from `begin` up to `last`."""
         facts, span, pattern = self.expression.facts, self.expression.span, self.expression.pattern
         starts, end = last - begin + 1, total
-        if span is not None:
+        if span < UNBOUNDED:
             end = min(total, last + span)
-        elif starts >= FEW_STARTS and facts.ahead is not None:
+        elif starts >= FEW_STARTS and facts.ahead < UNBOUNDED:
             end = min(total, self._separator_from(source, last, total) + 1 + facts.ahead)
         data, base = source.bytes_of(max(0, begin - facts.behind), end)
         # `search` goes on behind `last`, in vain
@@ -187,7 +184,7 @@ class _ExpressionSearch:
     def _add(self, match: re.Match[bytes], base: int, total: int, is_end: bool) -> None:
         start, end = match.span()
         self.next_start = max(self.next_start, end + base)
-        if self.raises and end + base == total and not is_end and self.expression.span is None:
+        if self.raises and end + base == total and not is_end and self.expression.span >= UNBOUNDED:
             raise LimitExceeded(
                 f"a match of patterns[{self.expression.number}] from {start + base} on has more than the "
                 f"{self.limit} bytes that a stream sees of one; scan takes the whole"

@@ -13,13 +13,14 @@ from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.execution.target import Target
 from vyre_opt.records import dataclass
 
+from ..patterns.rule_facts import UNBOUNDED
 from .cpu import CpuSearch
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import RAW, Encoding
 from .matches import Matches
 from .places import Places
-from .rule_search import EVERYTHING, ByteSource, Columns, RuleSearch, WholeData
+from .rule_search import ByteSource, Columns, RuleSearch, WholeData
 from .tables import PatternTables
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ class _DecodedPart:
     end: int
     encoding: Encoding
     base: int
-    _rest: tuple[Array, int] = field(default=(np.zeros(0, np.uint8), EVERYTHING), init=False)
+    _rest: tuple[Array, int] = field(default=(np.zeros(0, np.uint8), UNBOUNDED), init=False)
 
     def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
         if first >= self._rest[1]:

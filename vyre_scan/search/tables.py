@@ -16,7 +16,7 @@ from ..patterns.class_strings import automata_of
 from ..patterns.expression import Expression
 from ..patterns.literal_automaton import literal_automaton
 from ..patterns.pattern_list import Patterns
-from ..patterns.rule_facts import Classes, literals_of
+from ..patterns.rule_facts import UNBOUNDED, Classes, literals_of
 from .prefilter import Prefilter, prefilter_of
 
 if TYPE_CHECKING:
@@ -154,18 +154,17 @@ class PatternTables:
         """Bytes before a place that a search there sees, of bytes that are at hand anyway."""
         reach = max((tables.automaton.longest for tables in self.searches), default=1)
         for expression in self.expressions:
-            facts, span = expression.facts, expression.span
-            if span is not None and facts.most_before is not None:
-                needed = max(span, facts.most_before + facts.longest_atom) + facts.behind
+            facts = expression.facts
+            needed = max(expression.span, facts.most_before + facts.longest_atom) + facts.behind
+            if needed < UNBOUNDED:
                 reach = max(reach, min(needed, MOST_REACH))
         return reach
 
     @cached_property
-    def longest(self) -> int | None:
-        """Bytes of the longest match; None for any number."""
-        longest = [expression.facts.longest for expression in self.expressions]
-        longest += [] if self.literals is None else [self.literals.automaton.longest]
-        return None if None in longest else max(length or 0 for length in longest)
+    def longest(self) -> int:
+        """Bytes of the longest match."""
+        longest = 0 if self.literals is None else self.literals.automaton.longest
+        return max([longest, *(expression.facts.longest for expression in self.expressions)])
 
     @cached_property
     def searches_on_gpu(self) -> Sequence[SearchTables]:
