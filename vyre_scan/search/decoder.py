@@ -43,7 +43,7 @@ class Decoder:
         self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a group
         self._padding = 0
         self._skips_blanks = False
-        self._buffer = self._scratch = np.zeros(0, np.uint8)
+        self._memories: dict[str, Array] = {}
 
     def decode(self, text: Array) -> Iterator[Array]:
         """Buffers that end with the bytes of a window, behind the headroom.  Each is valid until the next is asked for."""
@@ -102,7 +102,7 @@ class Decoder:
         """Decoded bytes of a window, and of the characters that waited.  `is_unruly`: there are blanks within lines."""
         characters, waiting = text, len(self._waiting)
         if self._skips_blanks or waiting:
-            characters = self._scratch_for(waiting + len(text))
+            characters = self._memory("characters", waiting + len(text))
             characters[:waiting] = self._waiting
             if self._skips_blanks:
                 copy = copy_without_blanks if is_unruly else copy_without_line_breaks
@@ -169,17 +169,14 @@ class Decoder:
 
     # --- launches
 
-    def _scratch_for(self, size: int) -> Array:
-        """Memory for characters, which is used again: new memory costs more than a copy to it."""
-        if len(self._scratch) < size:
-            self._scratch = output_memory.empty(size, np.dtype(np.uint8))
-        return self._scratch[:size]
+    def _memory(self, name: str, size: int) -> Array:
+        """Memory that is used again under a name: new memory costs more than a copy to it."""
+        if len(self._memories.get(name, ())) < size:
+            self._memories[name] = output_memory.empty(size, np.dtype(np.uint8))
+        return self._memories[name][:size]
 
     def _room_for(self, characters: int) -> Array:
-        size = self.headroom + self.encoding.bytes_of(characters)
-        if len(self._buffer) < size:
-            self._buffer = output_memory.empty(size, np.dtype(np.uint8))
-        return self._buffer[:size]
+        return self._memory("bytes", self.headroom + self.encoding.bytes_of(characters))
 
     def _blocks(self, characters: Array, whole: int) -> tuple[Array, int | None]:
         """A buffer for the bytes of all characters, with those of the first `whole`, of some blocks, behind the headroom;

@@ -339,7 +339,7 @@ class _Scan:
                 content = match if encoding else window.data
                 if not rules.accepts(number, name, secret, match, text, content):
                     continue
-                finding = replace(finding, rule=rule.name, description=rule.description, secret=secret)
+                finding = replace(finding, rule=rule.name, secret=secret)
             count += 1
             if not options.is_silent:
                 self._print(finding)

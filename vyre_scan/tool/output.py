@@ -78,7 +78,6 @@ class Finding:
     pattern: bytes
     encoding: str = ""
     rule: str = ""
-    description: str = ""
     secret: bytes = b""
 
 
@@ -161,10 +160,7 @@ class Sarif:
     def begin(self) -> None:
         from json import dumps
 
-        rules = [
-            {"id": name, "shortDescription": {"text": description or name}}
-            for name, description in self.rules
-        ]
+        rules = [{"id": name, "shortDescription": {"text": text or name}} for name, text in self.rules]
         driver = {"name": "vyre-scan", "version": self.version, "rules": rules}
         head = f'{{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{{"tool": {{"driver": {dumps(driver)}}}, '
         self.write(head.encode() + b'"columnKind": "utf16CodeUnits", "results": [\n')

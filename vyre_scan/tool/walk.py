@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
-
-from vyre_opt.records import dataclass
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["STDIN", "TYPES", "files_of"]
 
 STDIN = "-"
-IGNORE_FILES = (".gitignore", ".ignore")
+IGNORE_FILES = (".ignore", ".gitignore")
+"""Names of files with rules; what the first one says counts before the second."""
 
 TYPES = {
     name: tuple(globs.split())
@@ -53,13 +53,8 @@ def files_of(paths: Sequence[str], options: Any, report: Callable[[str], None]) 
             yield from walk.files(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignored:
-    """The rules of an ignore file, for paths of a walk: without `cut` characters and behind `lead` they begin at its folder."""
-
-    spec: GitIgnoreSpec
-    cut: int
-    lead: str = ""
+Rules = tuple[tuple[str, "GitIgnoreSpec"], ...]
+"""The rules of ignore files, the innermost first, each with its folder as an absolute path that ends with a slash."""
 
 
 class _Walk:
@@ -73,10 +68,8 @@ class _Walk:
 
     def takes_name(self, name: str) -> bool:
         """Whether a file's name is among those of --include and the types, and not excluded."""
-        wanted = (self._takes, self._of_types)
-        return all(one is None or one.match(name) for one in wanted) and not (
-            self._skips and self._skips.match(name)
-        )
+        chosen = all(one is None or one.match(name) for one in (self._takes, self._of_types))
+        return chosen and not (self._skips and self._skips.match(name))
 
     def skips_folder(self, name: str) -> bool:
         return bool(self._skips_folders and self._skips_folders.match(name))
@@ -84,22 +77,24 @@ class _Walk:
     def files(self, top: str) -> Iterator[str]:
         chosen = self.options
         minds_ignored = not (chosen.recursive or chosen.no_ignore)
-        is_repository = False
-        rules: tuple[_Ignored, ...] = ()
+        root, is_repository = os.path.join(os.path.realpath(top or os.curdir), ""), False
+        rules: Rules = ()
         if minds_ignored:
-            is_repository, rules = self._rules_above(top)
+            is_repository, rules = self._rules_above(root)
+        shift = len(os.path.join(top, ""))
         folders = [(top, rules)]
         while folders:
             path, rules = folders.pop()
             try:
                 with os.scandir(path or None) as listed:
-                    entries = sorted(listed, key=_name)
+                    entries = sorted(listed, key=attrgetter("name"))
             except OSError as error:
                 self.report(f"cannot read {path or os.curdir}: {error.strerror}")
                 continue
             prefix = os.path.join(path, "")
             if minds_ignored:
-                rules = self._with_own_rules(rules, entries, prefix, is_repository)
+                ignores = [name for name in IGNORE_FILES if is_repository or name == ".ignore"]
+                rules = (*self._rules_in(prefix, root + prefix[shift:], ignores), *rules)
             inner = []
             for entry in entries:
                 name = entry.name
@@ -111,7 +106,8 @@ class _Walk:
                 if self.skips_folder(name) if is_folder else not self.takes_name(name):
                     continue
                 place = prefix + name
-                if (rules or self._globs) and self._is_ignored(place + "/" * is_folder, rules, is_folder):
+                has_rules = rules or self._globs
+                if has_rules and self._is_ignored(place, root + place[shift:], rules, is_folder):
                     continue
                 if is_folder:
                     inner.append((place, rules))
@@ -119,45 +115,37 @@ class _Walk:
                     yield place
             folders += reversed(inner)
 
-    def _is_ignored(self, place: str, rules: tuple[_Ignored, ...], is_folder: bool) -> bool:
+    def _is_ignored(self, place: str, absolute: str, rules: Rules, is_folder: bool) -> bool:
         """Whether a place is ignored by the globs of -g, of which the last that fits decides, else by the innermost ignore file that has a rule."""
+        slash = "/" * is_folder
         if self._globs is not None:
-            fits = self._globs.check_file(place).include
+            fits = self._globs.check_file(place + slash).include
             if fits is not None:
                 return not fits
             if not is_folder and any(glob[0] != "!" for glob in self.options.glob):
                 return True
-        for one in rules:
-            fits = one.spec.check_file(one.lead + place[one.cut :]).include
+        for folder, spec in rules:
+            fits = spec.check_file(absolute[len(folder) :] + slash).include
             if fits is not None:
                 return fits
         return False
 
-    def _rules_above(self, top: str) -> tuple[bool, tuple[_Ignored, ...]]:
+    def _rules_above(self, root: str) -> tuple[bool, Rules]:
         """Whether a folder is in a repository of git, and the rules of the folders above it there."""
-        rules = []
-        folder, lead = os.path.realpath(top or os.curdir), ""
-        cut = len(os.path.join(top, ""))
+        rules: Rules = ()
+        folder = os.path.dirname(root)
         while not os.path.exists(os.path.join(folder, ".git")):
-            parent, name = os.path.split(folder)
-            if parent == folder:
+            folder, inner = os.path.dirname(folder), folder
+            if folder == inner:
                 return False, ()
-            folder, lead = parent, f"{name}/{lead}"
-            for ignore in IGNORE_FILES:
-                spec = self._spec_of(os.path.join(folder, ignore))
-                if spec is not None:
-                    rules.append(_Ignored(spec, cut, lead))
-        return True, tuple(rules)
+            prefix = os.path.join(folder, "")
+            rules += self._rules_in(prefix, prefix, IGNORE_FILES)
+        return True, rules
 
-    def _with_own_rules(
-        self, rules: tuple[_Ignored, ...], entries: list[os.DirEntry[str]], prefix: str, is_repository: bool
-    ) -> tuple[_Ignored, ...]:
-        for entry in entries:
-            if entry.name in IGNORE_FILES and (is_repository or entry.name == ".ignore"):
-                spec = self._spec_of(prefix + entry.name)
-                if spec is not None:
-                    rules = (_Ignored(spec, len(prefix)), *rules)
-        return rules
+    def _rules_in(self, path: str, folder: str, names: Sequence[str]) -> Rules:
+        """The rules of the ignore files with some names in a folder, read at its `path`."""
+        specs = [(folder, self._spec_of(path + name)) for name in names]
+        return tuple((folder, spec) for folder, spec in specs if spec is not None)
 
     def _spec_of(self, path: str) -> GitIgnoreSpec | None:
         """The rules of an ignore file, or None where there is none that can be read."""
@@ -169,10 +157,6 @@ class _Walk:
         except (OSError, ValueError) as error:
             self.report(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
             return None
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def _any_of(globs: Sequence[str]) -> re.Pattern[str] | None:
