@@ -115,13 +115,13 @@ def facts_of(tree: Any) -> Facts:
     )
 
 
-def literals_of(atom: Classes, is_folded: bool) -> list[bytes] | None:
-    """The literals that a string of classes stands for; None for too many.  `is_folded`: without capital letters."""
+def literals_of(atom: Classes) -> list[bytes] | None:
+    """The literals that a string of classes stands for, of letters in both cases one; None for too many."""
     if prod(_folded(members).bit_count() for members in atom) > MOST_LITERALS:
         return None
     literals = [b""]
     for members in atom:
-        octets = _octets(_folded(members) if is_folded else members)
+        octets = _octets(_folded(members))
         literals = [literal + octet for literal in literals for octet in octets]
     return literals
 

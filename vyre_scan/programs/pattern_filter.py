@@ -24,7 +24,7 @@ A piece ends behind the last byte whose hits are reported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, reduce
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Program, Value
@@ -52,22 +52,21 @@ def pattern_filter() -> Program:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
         at, shown, walks = loop.args
         mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
-        with b.if_(b.ne(mask, 0)) as found:
+        with b.if_(b.ne(mask, 0)) as candidate:
             start = b.add(at, b.cast(b.ctz(mask), U32))
-            found.yield_(*walk.through(start, start, shown), b.add(walks, 1))
-        with found.else_():
-            found.yield_(b.add(at, ENTRIES), shown, walks)
-        loop.yield_(*found.results)
+            candidate.yield_(*walk.through(start, start, shown), b.add(walks, 1))
+        with candidate.else_():
+            candidate.yield_(b.add(at, ENTRIES), shown, walks)
+        loop.yield_(*candidate.results)
     walk.finish(*loop.results)
     return b.finish()
 
 
 def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
     """Groups that are left for each of 64 positions from `at` on."""
-    left: Value | None = None
-    for position, table in enumerate(tables):
+
+    def groups(position: int) -> Value:
         data = b.load("data", b.add(at, position), ENTRIES)
-        groups = b.permute(table, b.and_(data, ENTRIES - 1))
-        left = groups if left is None else b.and_(left, groups)
-    assert left is not None
-    return left
+        return b.permute(tables[position], b.and_(data, ENTRIES - 1))
+
+    return reduce(b.and_, map(groups, range(POSITIONS)))

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Program, Value
@@ -242,19 +242,17 @@ class _Grams:
 
     def look(self, tile: Value) -> None:
         """Look at the words of a tile, neighbouring ones by neighbouring lanes."""
-        b, lanes, looked = self.b, self.schedule.lanes, self.schedule.unroll
+        b, lanes, unroll = self.b, self.schedule.lanes, self.schedule.unroll
         step = 2 if self.stride == 8 else 1
         begin = b.mul(tile, self.schedule.tile, name="begin")
-        with b.for_(0, self.schedule.rounds // (looked * step)) as loop:
-            base = b.add(b.mul(loop.index, looked * step * lanes), b.mul(self.tiles.lane, step))
-            found: Value | None = None
-            for round_ in range(looked):
-                word = b.add(base, round_ * lanes * step)
-                for k, is_set in self._looks(word):
-                    bit = b.shl(is_set, 4 * round_ + k)
-                    found = bit if found is None else b.or_(found, bit)
-            assert found is not None
-            with b.while_([found]) as rest:
+        with b.for_(0, self.schedule.rounds // (unroll * step)) as loop:
+            base = b.add(b.mul(loop.index, unroll * step * lanes), b.mul(self.tiles.lane, step))
+            bits = (
+                b.shl(is_set, 4 * round_ + k)
+                for round_ in range(unroll)
+                for k, is_set in self._looks(b.add(base, round_ * lanes * step))
+            )
+            with b.while_([reduce(b.or_, bits)]) as rest:
                 rest.condition(b.ne(rest.args[0], 0))
                 (left,) = rest.args
                 bit = b.ctz(left)

@@ -176,7 +176,7 @@ class BlobStream:
 
     def feed(self, data: Any) -> list[GrepMatch]:
         """The matches that are known after the next part."""
-        octets = octets_of(data, "data")
+        octets = octets_of(data)
         return sorted(match for search in self._searches for match in search.feed(octets))
 
     def finish(self) -> list[GrepMatch]:

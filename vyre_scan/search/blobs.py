@@ -83,7 +83,7 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
 
     `min_length`: characters of the shortest, without line breaks and padding.  Raises BadInputs.
     """
-    octets = octets_of(data, "data")
+    octets = octets_of(data)
     octets, quoted = unquoted(octets)
     blobs = find_blobs(octets, "base64", min_length, False, quoted)
     blobs = blobs.chosen(blobs.sizes() >= min_length)

@@ -4,6 +4,7 @@ the sources that make them.  Automata of literals are built in less time than a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from math import prod
@@ -21,7 +22,7 @@ from ..patterns.automaton import Automaton
 from ..patterns.expression import Expression, read_expressions
 from ..patterns.pattern_list import BOUNDS, Patterns
 from ..patterns.rule_facts import Facts
-from .tables import AtomSet, PatternTables, SearchTables
+from .tables import PatternTables, SearchTables, atom_tables
 
 __all__ = ["KIND", "cached_tables", "decode", "encode"]
 
@@ -40,9 +41,9 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
     if not patterns.expressions:
         return PatternTables(patterns, caseless, searches)
 
-    def compile() -> tuple[bytes, tuple[Expressions, AtomSet]]:
+    def compile() -> tuple[bytes, tuple[Expressions, list[SearchTables]]]:
         expressions = tuple(read_expressions(patterns))
-        atoms = AtomSet.of(expressions)
+        atoms = atom_tables(expressions)
         return (b"" if store is None else encode(expressions, atoms)), (expressions, atoms)
 
     expressions, atoms = fetch(
@@ -54,7 +55,7 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
         new_log(),
         f"{len(patterns.expressions)} expressions",
     )
-    return PatternTables(patterns, caseless, [*searches, *atoms.tables()], expressions)
+    return PatternTables(patterns, caseless, [*searches, *atoms], expressions)
 
 
 def _key(patterns: Patterns) -> bytes:
@@ -86,34 +87,42 @@ def _sources() -> bytes:
     return digest.digest()
 
 
-def encode(expressions: Expressions, atoms: AtomSet) -> bytes:
+def encode(expressions: Expressions, atoms: Sequence[SearchTables]) -> bytes:
     """A payload: what is known of expressions, and the arrays of automata, one after the other."""
-    arrays = [getattr(automaton, name) for automaton, _ in atoms.strings for name in _ARRAYS]
+    strings = [tables for tables in atoms if not tables.literals]
+    arrays = [getattr(tables.automaton, name) for tables in strings for name in _ARRAYS]
     facts = {
         "expressions": [
             [one.number, one.source.decode("latin-1"), asdict(one.facts) | {"atoms": ()}]
             for one in expressions
         ],
-        "literals": [[literal.decode("latin-1"), owners] for literal, owners in atoms.literals.items()],
-        "strings": [owners for _, owners in atoms.strings],
+        "literals": [
+            ([literal.decode("latin-1") for literal in tables.literals], tables.owners)
+            for tables in atoms
+            if tables.literals
+        ],
+        "strings": [tables.owners for tables in strings],
         "arrays": [[array.dtype.str, *array.shape] for array in arrays],
     }
     return pack_parts(facts, b"".join(array.tobytes() for array in arrays))
 
 
-def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, AtomSet]:
-    """The expressions and atoms of a payload, which was made of these patterns.  Raises any exception for another one."""
+def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, list[SearchTables]]:
+    """The expressions of a payload, and the tables of their atoms, which was made of these patterns.  Raises any exception for another one."""
     facts, content = unpack_parts(payload)
     arrays, at = list[Array](), 0
     for kind, *shape in facts["arrays"]:
         arrays.append(np.frombuffer(content, kind, prod(shape), at).reshape(shape))
         at += arrays[-1].nbytes
     automata = [Automaton(*arrays[k : k + len(_ARRAYS)]) for k in range(0, len(arrays), len(_ARRAYS))]
-    strings = [*zip(automata, facts["strings"], strict=True)]
+    strings = map(SearchTables, automata, facts["strings"])
     syntax = patterns.expressions
     expressions = tuple(
         Expression(number, source.encode("latin-1"), syntax[number], Facts(**known))
         for number, source, known in facts["expressions"]
     )
-    literals = {literal.encode("latin-1"): owners for literal, owners in facts["literals"]}
-    return expressions, AtomSet(literals, strings)
+    literals = [
+        SearchTables.of_literals([literal.encode("latin-1") for literal in literals], True, owners)
+        for literals, owners in facts["literals"]
+    ]
+    return expressions, [*literals, *strings]

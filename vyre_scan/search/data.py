@@ -47,54 +47,54 @@ class DeviceOctets:
             queue_of(gpu, producer_stream(self.owner)).wait()
 
 
-def octets_of(data: Any, name: str) -> Array:
+def octets_of(data: Any) -> Array:
     """u8[n], in the place where they are if that is main memory: of bytes, memoryviews, mmaps and arrays of u8.
 
     A str counts as its UTF-8.  Arrays on a GPU are copied.  Raises BadInputs.
     """
-    octets = octets_in_place(data, name)
+    octets = octets_in_place(data)
     return octets.to_host(0, len(octets)) if isinstance(octets, DeviceOctets) else octets
 
 
-def octets_in_place(data: Any, name: str) -> Array | DeviceOctets:
+def octets_in_place(data: Any) -> Array | DeviceOctets:
     """The same, but arrays on a GPU stay there; what their library is doing with them is waited for."""
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
     if type(data) is bytes:
         return np.frombuffer(data, np.uint8)
     if isinstance(data, (np.ndarray, bytes, bytearray, memoryview)):
-        return _in_main_memory(data, name)
+        return _in_main_memory(data)
     from vyre_opt.targets.cuda.device_arrays import is_on_gpu
 
-    return _on_gpu(data, name) if is_on_gpu(data) else _in_main_memory(data, name)
+    return _on_gpu(data) if is_on_gpu(data) else _in_main_memory(data)
 
 
-def _in_main_memory(data: Any, name: str) -> Array:
-    array = data if isinstance(data, np.ndarray) else _as_array(data, name)
-    _check_type(array.dtype.name, name)
+def _in_main_memory(data: Any) -> Array:
+    array = data if isinstance(data, np.ndarray) else _as_array(data)
+    _check_type(array.dtype.name)
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def _on_gpu(array: Any, name: str) -> DeviceOctets:
+def _on_gpu(array: Any) -> DeviceOctets:
     from vyre_opt.targets.cuda.array_backend import gpu_arrays
     from vyre_opt.targets.cuda.device_arrays import describe
 
-    info = describe(array, name)
-    _check_type(info.kind, name)
+    info = describe(array, "data")
+    _check_type(info.kind)
     if not info.contiguous:
-        array = gpu_arrays(None, name, array).take(array, name).array
-        info = describe(array, name)
+        array = gpu_arrays(None, "data", array).take(array, "data").array
+        info = describe(array, "data")
     octets = DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
     octets.wait_for_owner()
     return octets
 
 
-def _check_type(kind: str, name: str) -> None:
+def _check_type(kind: str) -> None:
     if kind != "uint8":
-        raise BadInputs(f"{name} is bytes or an array of uint8, not of {kind}")
+        raise BadInputs(f"data is bytes or an array of uint8, not of {kind}")
 
 
-def _as_array(data: Any, name: str) -> Array:
+def _as_array(data: Any) -> Array:
     try:
         view = memoryview(data)
     except TypeError:
@@ -102,7 +102,7 @@ def _as_array(data: Any, name: str) -> Array:
             return np.asarray(data)
         kind = type(data).__name__
         raise BadInputs(
-            f"{name} is bytes, or what has bytes, such as an array or a file's mmap, not {kind}"
+            f"data is bytes, or what has bytes, such as an array or a file's mmap, not {kind}"
         ) from None
     if view.format not in ("B", "b", "c"):
         return np.asarray(view)

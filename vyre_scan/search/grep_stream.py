@@ -55,7 +55,7 @@ class GrepStream:
 
     def feed(self, data: Any) -> Matches:
         """The matches that are known after the next part.  `contents` may be asked for until the next call."""
-        octets = octets_of(data, "data")
+        octets = octets_of(data)
         self._text.add(octets)
         return self._chosen(self._stream.feed(octets), self._stream.settled)
 

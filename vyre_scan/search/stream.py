@@ -104,7 +104,7 @@ class Stream:
     def all_in(self, data: Any) -> Matches:
         """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
         self._ended = "the stream is finished"
-        octets = octets_in_place(data, "data")
+        octets = octets_in_place(data)
         self._is_at_hand &= not isinstance(octets, DeviceOctets)
         self._search_part(octets)
         if self._rules is not None and self._is_at_hand and not isinstance(octets, DeviceOctets):
@@ -115,7 +115,7 @@ class Stream:
 
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
-        octets = octets_in_place(data, "data")
+        octets = octets_in_place(data)
         with self._until_error():
             self._search_part(octets)
             return self._matches()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .gpu_tables import GpuTables
 from ..arrays import Array
 
-__all__ = ["AtomSet", "PatternTables", "SearchTables"]
+__all__ = ["PatternTables", "SearchTables", "atom_tables"]
 
 MOST_REACH = 1 << 14
 """Bytes before a window that stand in front of it; expressions that need more have them copied."""
@@ -85,42 +85,27 @@ class SearchTables:
         return {}
 
 
-@dataclass(frozen=True)
-class AtomSet:
-    """The atoms of expressions, each with those that it is one of, by their places in a list.
-
-    `literals`: the atoms that are literals, without capital letters, and the expressions of each.  `strings`: automata of the
-    other ones, and the expressions of each string that they find.
-    """
-
-    literals: dict[bytes, list[int]]
-    strings: list[tuple[Automaton, list[list[int]]]]
-
-    @classmethod
-    def of(cls, expressions: Sequence[Expression]) -> AtomSet:
-        """Atoms of all expressions: literals together, strings of classes in as many automata as it takes."""
-        owners: dict[Classes, list[int]] = {}
-        for number, expression in enumerate(expressions):
-            for atom in dict.fromkeys(expression.facts.atoms):
-                owners.setdefault(atom, []).append(number)
-        literals: dict[bytes, set[int]] = {}
-        strings: dict[Classes, list[int]] = {}
-        for atom, numbers in owners.items():
-            written = literals_of(atom, True) if len(atom) >= LEAST_LITERAL else None
-            if written is None:
-                strings[atom] = numbers
-            else:
-                for literal in written:
-                    literals.setdefault(literal.lower(), set()).update(numbers)
-        listed = [*strings]
-        automata = [(one, [strings[listed[k]] for k in chosen]) for one, chosen in automata_of(listed)]
-        return cls({literal: sorted(numbers) for literal, numbers in literals.items()}, automata)
-
-    def tables(self) -> list[SearchTables]:
-        tables = [SearchTables(automaton, owners) for automaton, owners in self.strings]
-        if self.literals:
-            tables.insert(0, SearchTables.of_literals([*self.literals], True, [*self.literals.values()]))
-        return tables
+def atom_tables(expressions: Sequence[Expression]) -> list[SearchTables]:
+    """Tables of the atoms of all expressions: literals together, strings of classes in as many automata as it takes."""
+    owners: dict[Classes, list[int]] = {}
+    for number, expression in enumerate(expressions):
+        for atom in dict.fromkeys(expression.facts.atoms):
+            owners.setdefault(atom, []).append(number)
+    literals: dict[bytes, set[int]] = {}
+    strings: dict[Classes, list[int]] = {}
+    for atom, numbers in owners.items():
+        options = literals_of(atom) if len(atom) >= LEAST_LITERAL else None
+        if options is None:
+            strings[atom] = numbers
+        for literal in options or ():
+            literals.setdefault(literal.lower(), set()).update(numbers)
+    strings_owners = [*strings.values()]
+    tables = [
+        SearchTables(one, [strings_owners[k] for k in places]) for one, places in automata_of([*strings])
+    ]
+    if literals:
+        tables.insert(0, SearchTables.of_literals([*literals], True, [*map(sorted, literals.values())]))
+    return tables
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ that a finding is one line, a terminal is told nothing, and the bytes can be tol
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -28,7 +27,7 @@ __all__ = [
     "shown_name",
 ]
 
-NAMES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
 """Name of grep for it."""
 
@@ -47,17 +46,14 @@ def colored(text: bytes, color: str, is_colored: bool) -> bytes:
 
 def escaped(content: bytes) -> str:
     """Bytes as one line of text."""
-    text = content.decode("utf-8", "surrogateescape")
-    if text.isprintable() and "\\" not in text:
-        return text
-    return re.sub(r"[^ -\[\]-~]", lambda match: _escaped_character(match[0]), text)
+    text = content.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(map(_printable, text))
 
 
-def _escaped_character(character: str) -> str:
-    if character.isprintable() and character != "\\":
+def _printable(character: str) -> str:
+    if character.isprintable():
         return character
-    octets = character.encode("utf-8", "surrogateescape")
-    return NAMES.get(character) or "".join(f"\\x{octet:02x}" for octet in octets)
+    return NAMES.get(character) or "".join(f"\\x{octet:02x}" for octet in character.encode())
 
 
 @dataclass(frozen=True, slots=True)
