@@ -93,10 +93,7 @@ class Automaton:
     @cached_property
     def params(self) -> dict[str, int]:
         """Parameters of each program that walks the cells."""
-        return {
-            "classes": self.num_classes,
-            "first_accepting": self.first_accepting * (self.num_classes + 1),
-        }
+        return {"classes": self.num_classes, "first_accepting": self.first_accepting * (self.num_classes + 1)}
 
     def matches(self, hits: Array, base: int = 0) -> tuple[Array, Array, Array]:
         """The starts and ends, u64, and the patterns of the matches that hits show, sorted by end, then pattern.

@@ -8,27 +8,12 @@ from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Buffer, Value
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.collective import elements, guarded, offset
-from vyre_opt.kernels.decode import (
-    Values,
-    digits,
-    from_base64,
-    from_hex,
-    sextets,
-)
+from vyre_opt.kernels.decode import Values, digits, from_base64, from_hex, sextets
 from vyre_opt.records import dataclass
 
-__all__ = [
-    "CHARACTERS",
-    "ENCODINGS",
-    "UnitEncoding",
-    "fill_slab",
-    "load_unit",
-    "looked_up",
-    "values_by_table",
-]
+__all__ = ["CHARACTERS", "ENCODINGS", "UnitEncoding", "fill_slab", "looked_up", "values_by_table"]
 
 CHARACTERS = 16
-OCTETS = DataType.vec(DataType.U8, 4)
 
 
 @dataclass(frozen=True)

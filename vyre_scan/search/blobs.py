@@ -23,16 +23,7 @@ from vyre_opt.records import dataclass
 from ..arrays import Array
 from .data import octets_of
 
-__all__ = [
-    "BEGUN_QUOTE",
-    "MIN_BLOB",
-    "SHORTEST_LINE",
-    "Blobs",
-    "blobs_of",
-    "find_blobs",
-    "may_go_on",
-    "unquoted",
-]
+__all__ = ["BEGUN_QUOTE", "MIN_BLOB", "Blobs", "blobs_of", "find_blobs", "may_go_on", "unquoted"]
 
 MIN_BLOB = 16
 """Characters of the shortest blob: 12 bytes."""

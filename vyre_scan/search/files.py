@@ -56,11 +56,7 @@ class Piece:
 
 
 def scan_files(
-    scanner: Any,
-    paths: Iterable[str | os.PathLike[str]],
-    client: Any,
-    errors: Errors | None,
-    piece: int,
+    scanner: Any, paths: Iterable[str | os.PathLike[str]], client: Any, errors: Errors | None, piece: int
 ) -> dict[str, pyarrow.Table]:
     """See Scanner.scan_files; `scanner`: one, whose file imports this one."""
     if client is not None and not hasattr(client, "scatter"):

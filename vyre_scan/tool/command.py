@@ -7,6 +7,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ from .output import CYAN, MAGENTA, Finding, Sarif, TextWindow, colored, finding_
 from .walk import STDIN, files_of
 
 if TYPE_CHECKING:
+    from vyre_opt.driver.progress import ProgressBar
+
     from ..search.grep_stream import GrepMatch
     from ..search.scanner import Scanner
     from .patterns import PatternList
@@ -119,57 +122,36 @@ class _Scan:
         self.out: list[bytes] = []
         self.out_size = 0
         self.has_failed = self.has_matched = False
-        self.read = 0  # bytes
-        self.bar: Any = None
+        self.num_bytes = 0
+        self.bar: ProgressBar | None = None
 
     def _search(self) -> tuple[Scanner | None, LineSearch | None]:
         """Scanner of blobs and of encoded files, and search of text."""
-        options, patterns = self.options, self.patterns
-        contents = patterns.contents
+        options, contents = self.options, self.patterns.contents
         if not contents:  # of an empty file there are none, and nothing matches
             return None, None
-        is_plain = len(contents) == 1 and not (
-            options.extended_regexp or options.ignore_case or options.is_whole or options.target
-        )
-        if is_plain and options.searches_text and not options.has_blobs:
+        is_plain = not (options.extended_regexp or options.ignore_case or options.is_whole or options.target)
+        if len(contents) == 1 and is_plain and options.searches_text and not options.has_blobs:
             return None, PlainSearch(contents[0], options.bounds)
         from .patterns import scanner_of
 
-        is_bound = options.bounds in ("word", "whole")
-        is_regex = options.extended_regexp or options.rules is not None or is_bound
-        settings = {
-            "encoding": options.decode,
-            "caseless": options.ignore_case,
-            "strict": options.strict,
-            "threads": options.threads,
-            "target": options.target,
-            "bounds": options.bounds if is_regex else "",
-        }
-        is_escaped = is_bound and not options.extended_regexp
-        scanner = scanner_of(patterns, regex=is_regex, is_escaped=is_escaped, options=settings)
+        scanner = scanner_of(self.patterns, options)
         return scanner, ScannerSearch(scanner, options.shows_overlapping)
 
     # --- documents
 
     def run(self) -> int:
         """The exit code."""
-        if sys.stderr is not None and sys.stderr.isatty():
-            from vyre_opt.driver.progress import ProgressBar
-
-            self.bar = ProgressBar("scanning", self._total())
-            self.bar.__enter__()
         if self.sarif is not None:
             self.sarif.begin()
         try:
-            for path in files_of(self.paths, self.options, self.report):
-                if self.patterns.rules is None or self.patterns.rules.searches(path):
-                    self._file(path)
-            self._flush()
+            with self._progress_bar() as self.bar:
+                for path in files_of(self.paths, self.options, self.report):
+                    if self.patterns.rules is None or self.patterns.rules.searches(path):
+                        self._file(path)
+                self._flush()
         except _Done:
             return errors.DONE
-        finally:
-            if self.bar is not None:
-                self.bar.end()
         if self.sarif is not None:
             self.sarif.end()
         self._deliver()
@@ -177,12 +159,17 @@ class _Scan:
             return errors.SEARCH_FAILED
         return errors.DONE if self.has_matched else errors.NOTHING_MATCHED
 
-    def _total(self) -> int | None:
-        """MiB of all files, if they are known."""
+    def _progress_bar(self) -> AbstractContextManager[ProgressBar | None]:
+        """A bar of MiB on a terminal, of all files if they are known."""
+        if sys.stderr is None or not sys.stderr.isatty():
+            return nullcontext()
+        from vyre_opt.driver.progress import ProgressBar
+
         try:
-            return sum(os.stat(path).st_size for path in self.paths) // MIB + 1 if self.paths else None
+            size = sum(os.stat(path).st_size for path in self.paths)
         except (OSError, ValueError):  # which will be reported
-            return None
+            size = 0
+        return ProgressBar("scanning", size // MIB + 1 if size else None)
 
     def report(self, message: str) -> None:
         """Print an error, after which the search goes on."""
@@ -198,9 +185,9 @@ class _Scan:
         try:
             content = read_small(path, self.output)
             if options.search_zip and path != STDIN:
-                inner = documents_of(path, content)
-                if inner is not None:
-                    for name, parts in inner:
+                documents = documents_of(path, content)
+                if documents is not None:
+                    for name, parts in documents:
                         self._stream(name, parts)
                     return
             if content is None:
@@ -224,9 +211,8 @@ class _Scan:
         batch, self.batch, self.batch_size = self.batch, [], 0
         if batch:
             names, contents = [name for name, _ in batch], [content for _, content in batch]
-            ends = [*accumulate(len(content) + len(BETWEEN) for content in contents)]
-            begins = [end - len(BETWEEN) - len(content) for end, content in zip(ends, contents, strict=True)]
-            ends = [end - len(BETWEEN) for end in ends]
+            begins = [0, *accumulate(len(content) + len(BETWEEN) for content in contents[:-1])]
+            ends = [begin + len(content) for begin, content in zip(begins, contents, strict=True)]
             self._small(names, BETWEEN.join(contents), begins, ends)
 
     def _small(self, names: list[str], data: bytes, begins: list[int], ends: list[int]) -> None:
@@ -247,8 +233,8 @@ class _Scan:
             window = TextWindow()
             self.lines.begin(name)
             count = self._text(name, window, data, begin, end, spans.get(number, ()))
-            moved = ((m.start - begin, m.end - begin, *m[2:]) for m in blobs.get(number, ()))
-            self._end(name, count + self._findings(name, window, moved))
+            matches = ((m.start - begin, m.end - begin, *m[2:]) for m in blobs.get(number, ()))
+            self._end(name, count + self._findings(name, window, matches))
         self._progress(len(data))
 
     def _text(
@@ -270,8 +256,8 @@ class _Scan:
         if options.prints_findings or options.has_blobs:
             shift = window.add(data[begin:end]) - begin
         if options.prints_findings:
-            found = ((a + shift, b + shift, k, data[a:b], "") for a, b, k in spans if a < b)
-            count += self._findings(name, window, found)
+            matches = ((a + shift, b + shift, k, data[a:b], "") for a, b, k in spans if a < b)
+            count += self._findings(name, window, matches)
         return count
 
     def _stream(self, name: str, parts: Iterator[Any]) -> None:
@@ -294,8 +280,8 @@ class _Scan:
         try:
             for part in line_parts(parts) if by_lines else parts:
                 if by_lines:
-                    found = () if self.search is None else self.search.spans(part, [0], [len(part)])
-                    spans = next((spans for _, spans in found), [])
+                    documents = () if self.search is None else self.search.spans(part, [0], [len(part)])
+                    spans = next((spans for _, spans in documents), [])
                     count += self._text(name, window, part, 0, len(part), spans, is_part=True)
                 else:
                     window.add(bytes(part))
@@ -388,9 +374,9 @@ class _Scan:
         errors.write_stdout_bytes(content)
 
     def _progress(self, count: int) -> None:
-        self.read += count
+        self.num_bytes += count
         if self.bar is not None:
-            self.bar.update(self.read // MIB)
+            self.bar.update(self.num_bytes // MIB)
 
 
 def main(args: Sequence[str] | None = None) -> int:

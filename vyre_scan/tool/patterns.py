@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vyre_opt.cli.errors import ToolError
 from vyre_opt.cli.text_files import read_bytes, read_stdin
@@ -15,6 +15,7 @@ from vyre_opt.records import dataclass
 
 if TYPE_CHECKING:
     from ..search.scanner import Scanner
+    from .options import ScanOptions
     from .rules import RuleSet
 
 __all__ = ["PatternList", "scanner_of"]
@@ -73,16 +74,25 @@ class PatternList:
         return _NUMBERED.sub(origin, text)
 
 
-def scanner_of(patterns: PatternList, *, regex: bool, is_escaped: bool, options: dict[str, Any]) -> Scanner:
-    """`is_escaped`: patterns are literals, though they go as expressions.  `options`: those of Scanner.
-
-    Raises DiagnosticError with the place of each mistake, and ToolError.
-    """
+def scanner_of(patterns: PatternList, options: ScanOptions) -> Scanner:
+    """Raises DiagnosticError with the place of each mistake, and ToolError."""
     from ..search.scanner import Scanner
 
-    contents = [*map(re.escape, patterns.contents)] if is_escaped else patterns.contents
+    contents, is_bound = patterns.contents, options.bounds in ("word", "whole")
+    if is_bound and not options.extended_regexp:  # literals, though they go as expressions
+        contents = [*map(re.escape, contents)]
+    is_regex = options.extended_regexp or options.rules is not None or is_bound
     try:
-        return Scanner(_as_text(contents) if regex else contents, regex=regex, **options)
+        return Scanner(
+            _as_text(contents) if is_regex else contents,
+            options.decode,
+            options.ignore_case,
+            is_regex,
+            options.strict,
+            threads=options.threads,
+            target=options.target,
+            bounds=options.bounds if is_regex else "",
+        )
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
             diagnostic.message = patterns.named(diagnostic.message)
