@@ -63,24 +63,22 @@ def scan_files(
         raise BadInputs(f"client is a distributed.Client, or None, not {type(client).__name__}")
     if errors is not None and not isinstance(errors, MutableMapping):
         raise BadInputs(f"errors is a dict, or None, not {type(errors).__name__}")
-    names = list(dict.fromkeys(_names(paths)))
+    tables: dict[str, list[pyarrow.Table]] = {name: [] for name in _names(paths)}
     import pyarrow
 
-    unread: Errors = {}
-    pieces = [part for name in names for part in _pieces(scanner, name, piece, unread)]
+    failures: Errors = {}
+    pieces = [part for name in tables for part in _pieces(scanner, name, piece, failures)]
     here = ((piece, _scan_piece(scanner, piece, None)) for piece in pieces)
-    results = here if client is None else _on_workers(scanner, pieces, client)
-    parts: dict[str, list[pyarrow.Table]] = {name: [] for name in names if name not in unread}
-    for part, result in results:
+    for part, result in here if client is None else _on_workers(scanner, pieces, client):
         if isinstance(result, Exception):
-            unread.setdefault(part.path, result)
+            failures.setdefault(part.path, result)
         else:
-            parts[part.path].append(result)
-    if errors is None and unread:
-        raise next(unread[name] for name in names if name in unread)
+            tables[part.path].append(result)
+    if errors is None and failures:
+        raise next(failures[name] for name in tables if name in failures)
     if errors is not None:
-        errors.update(unread)
-    return {name: pyarrow.concat_tables(tables) for name, tables in parts.items() if name not in unread}
+        errors.update(failures)
+    return {name: pyarrow.concat_tables(parts) for name, parts in tables.items() if name not in failures}
 
 
 def _names(paths: Any) -> Iterator[str]:
@@ -94,14 +92,14 @@ def _names(paths: Any) -> Iterator[str]:
         yield os.fspath(path)
 
 
-def _pieces(scanner: Any, path: str, size: int, unread: Errors) -> list[Piece]:
-    """Results of pieces in the order of their places.  A missing file goes to `unread`."""
+def _pieces(scanner: Any, path: str, size: int, failures: Errors) -> list[Piece]:
+    """The pieces of a file in the order of their places.  An error of a missing file goes to `failures`."""
     try:
         length = os.stat(path).st_size
         if os.path.isdir(path):
-            raise IsADirectoryError(21, "is a directory", path)
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
     except OSError as error:
-        unread[path] = error
+        failures[path] = error
         return []
     is_plain = scanner.encoding is None or scanner.strict
     if scanner._tables.expressions or not is_plain:
@@ -190,13 +188,10 @@ def _shorter(piece: Piece) -> OSError:
 
 def _chunks(file: Any, piece: Piece) -> Iterator[np.ndarray]:
     """All in the same memory: new memory costs more than to read a file that is cached."""
-    left = sys.maxsize if piece.end is None else piece.end - piece.start
-    memory = np.empty(min(READ, left), np.uint8)
-    while left > 0:
-        count = file.readinto(memory[: min(READ, left)])
-        if not count:
-            return
-        left -= count
+    rest = sys.maxsize if piece.end is None else piece.end - piece.start
+    memory = np.empty(min(READ, rest), np.uint8)
+    while count := file.readinto(memory[:rest]):
+        rest -= count
         yield memory[:count]
 
 

@@ -20,7 +20,7 @@ from .decoder import Decoder
 from .encodings import RAW, Encoding
 from .matches import Matches
 from .places import Places
-from .rule_search import ByteSource, Columns, RuleSearch, WholeData
+from .rule_search import Columns, RuleSearch, WholeData
 from .tables import PatternTables
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class Stream:
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
         self._searched = 0
         self._history = _History()
-        self._ended = ""
-        self._found: list[Columns] = []
+        self._refusal = ""
+        self._columns: list[Columns] = []
         self._atoms = atoms
         self._rules: RuleSearch | None = None
         if tables.expressions and atoms is None:
-            seen = None if is_whole else limit or HISTORY
-            self._rules = RuleSearch(tables.expressions, seen, raises=limit is None)
+            most = None if is_whole else limit or HISTORY
+            self._rules = RuleSearch(tables.expressions, most, raises=limit is None)
         self._is_at_hand = is_whole and encoding is RAW
         self._gpu_failed = False
 
@@ -103,14 +103,13 @@ class Stream:
 
     def all_in(self, data: Any) -> Matches:
         """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
-        self._ended = "the stream is finished"
+        self._refusal = "the stream is finished"
         octets = octets_in_place(data)
-        self._is_at_hand &= not isinstance(octets, DeviceOctets)
+        if isinstance(octets, DeviceOctets):
+            self._is_at_hand = False
         self._search_part(octets)
-        if self._rules is not None and self._is_at_hand and not isinstance(octets, DeviceOctets):
-            self._found += self._rules.advance(WholeData(octets), self._searched, True)
-        elif self._decoder is not None or self._rules is not None:
-            self._search_end()
+        if self._decoder is not None or self._rules is not None:
+            self._search_end(octets)
         return self._matches()
 
     def feed(self, data: Any) -> Matches:
@@ -125,7 +124,7 @@ class Stream:
         with self._until_error():
             self._search_end()
             matches = self._matches()
-        self._ended = "the stream is finished"
+        self._refusal = "the stream is finished"
         return matches
 
     def _search_part(self, octets: Array | DeviceOctets) -> None:
@@ -145,26 +144,26 @@ class Stream:
             self._search_window(octets[first - before : end], before)
             first = end
 
-    def _search_end(self) -> None:
+    def _search_end(self, whole: Array | DeviceOctets | None = None) -> None:
         if self._decoder is not None:
             self._search_decoded(self._decoder.finish())
         if self._rules is not None:
-            octets = self._history.joined()
+            octets = whole if self._is_at_hand and isinstance(whole, np.ndarray) else self._history.joined()
             data = WholeData(octets, self._searched - len(octets))
-            self._found += self._rules.advance(data, self._searched, True)
+            self._columns += self._rules.advance(data, self._searched, True)
 
     @contextmanager
     def _until_error(self) -> Iterator[None]:
         """Refuses what comes after an error, whose part of the data may be half searched."""
-        if self._ended:
-            raise BadInputs(f"{self._ended}; begin another one")
-        self._ended = "the stream broke off"
+        if self._refusal:
+            raise BadInputs(f"{self._refusal}; begin another one")
+        self._refusal = "the stream broke off"
         try:
             yield
         except Exception as error:
-            self._ended = f"the stream failed: {error}"
+            self._refusal = f"the stream failed: {error}"
             raise
-        self._ended = ""
+        self._refusal = ""
 
     @property
     def settled(self) -> int:
@@ -183,23 +182,23 @@ class Stream:
         window[: len(before)] = before
         self._search_window(window, len(before))
 
-    def _search_window(self, window: Array, known: int) -> None:
-        """`known`: bytes of the window that were searched before."""
-        if len(window) == known:
+    def _search_window(self, window: Array, overlap: int) -> None:
+        """`overlap`: bytes of the window that were searched before."""
+        if len(window) == overlap:
             return
-        base = self._searched - known
-        self._searched += len(window) - known
+        base = self._searched - overlap
+        self._searched += len(window) - overlap
         for number, search in enumerate(self._searches):
-            self._add_hits(number, search.search(window, known), base)
+            self._add_hits(number, search.search(window, overlap), base)
         if not self._is_at_hand:
-            self._pass(WholeData(window, base), base)
+            self._pass(WholeData(window, base))
 
-    def _pass(self, source: ByteSource, base: int) -> None:
-        """Go on behind the next bytes, which were searched for literals and atoms; `source` has them, and those from `base` on."""
+    def _pass(self, source: WholeData | _DecodedPart) -> None:
+        """Go on behind the next bytes, which `source` has, and which were searched for literals and atoms."""
         first, begin = self._searched - self._reach, self._history.end
         if self._rules is not None and not self._is_at_hand:
-            continued = _Continued(self._history, source, base)
-            self._found += self._rules.advance(continued, self._searched, False)
+            continued = _Continued(self._history, source)
+            self._columns += self._rules.advance(continued, self._searched, False)
             first = min(first, self._rules.needs_from)
         begin = max(first, begin)
         octets, base = source.bytes_of(begin, self._searched)
@@ -213,7 +212,7 @@ class Stream:
         if tables.owners is None:
             starts, ends, patterns = tables.automaton.matches(hits, base)
             numbers = self._tables.numbers
-            self._found.append((starts, ends, patterns if numbers is None else numbers[patterns]))
+            self._columns.append((starts, ends, patterns if numbers is None else numbers[patterns]))
             return
         atoms = tables.atoms(hits, base)
         if self._atoms is not None:
@@ -258,7 +257,7 @@ class Stream:
         if end > first:
             part = _DecodedPart(octets, first, end, encoding, self._searched)
             self._searched += encoding.bytes_of(end - first)
-            self._pass(part, part.base)
+            self._pass(part)
             if decoder is not None:
                 decoder.skip(end - first)
         return _in_main_memory(octets, end, len(octets))
@@ -267,8 +266,8 @@ class Stream:
 
     def _matches(self) -> Matches:
         """Matches since the last call."""
-        found, self._found = [columns for columns in self._found if len(columns[1])], []
-        starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
+        parts, self._columns = self._columns, []
+        starts, ends, patterns = parts[0] if len(parts) == 1 else joined_columns(parts)
         if self._tables.expressions:
             order = np.lexsort((patterns, ends))
             starts, ends, patterns = starts[order], ends[order], patterns[order]
@@ -341,16 +340,15 @@ class _History:
 
 @dataclass(slots=True)
 class _Continued:
-    """The bytes of `source`, from the place `base` on, and those of the history before them."""
+    """The bytes of `source`, and those of the history before them."""
 
     history: _History
-    source: ByteSource
-    base: int
+    source: WholeData | _DecodedPart
     _joined: Array = field(default_factory=lambda: np.zeros(0, np.uint8), init=False)
 
     def bytes_of(self, first: int, end: int) -> tuple[Array, int]:
         history = self.history
-        if first >= self.base or not history.size:
+        if first >= self.source.base or not history.size:
             return self.source.bytes_of(first, end)
         start = history.end - history.size
         if start + len(self._joined) < end:
@@ -359,10 +357,11 @@ class _Continued:
         return self._joined, start
 
 
-def joined_columns(found: list[Columns]) -> Columns:
-    if not found:
+def joined_columns(parts: list[Columns]) -> Columns:
+    """The matches of all parts, one after the other."""
+    if not parts:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
-    starts, ends, patterns = (np.concatenate(column) for column in zip(*found, strict=True))
+    starts, ends, patterns = (np.concatenate(column) for column in zip(*parts, strict=True))
     return starts, ends, patterns
 
 
