@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -60,17 +59,17 @@ class _Text:
     def __init__(self, octets: Array, blobs: Blobs, offset: int, base: int, unit: int) -> None:
         self.base = base
         sizes = blobs.sizes()
-        padded = sizes + -sizes % unit
-        self.begins = np.cumsum(padded) - padded
+        rooms = sizes + -sizes % unit
+        self.begins = np.cumsum(rooms) - rooms
         self.ends = self.begins + sizes
         within = np.cumsum(blobs.ends - blobs.starts) - (blobs.ends - blobs.starts)
         counts = np.diff(blobs.firsts)
         self._run_begins = within - np.repeat(within[blobs.firsts[:-1]] - self.begins, counts)
         self._run_places = blobs.starts + offset
-        is_character = np.ones(int(padded.sum()) + unit, bool)
+        is_character = np.ones(int(rooms.sum()) + unit, bool)
         is_character[-unit:] = False
         for behind in range(unit - 1):
-            is_character[(self.ends + behind)[padded - sizes > behind]] = False
+            is_character[(self.ends + behind)[rooms - sizes > behind]] = False
         self.characters = np.full(len(is_character), ord("A"), np.uint8)
         self.characters[is_character] = octets[_is_inside(blobs.starts, blobs.ends, len(octets))]
         for other, digit in (b"-+", b"_/"):
@@ -196,7 +195,6 @@ class _EncodedBlobs:
         self._phases = [_Phase(scanner, encoding, number, overlapping) for number in range(self._unit)]
         self._tail_size = 4 * (longest_match(scanner) + BESIDE)
         self._waiting = np.zeros(0, np.uint8)
-        self._quote = b""
         self._offset = 0  # of what waits, in the file
         self._base = 0  # number of the next character
         self._is_continued = False
@@ -204,17 +202,19 @@ class _EncodedBlobs:
 
     def feed(self, octets: Array) -> list[GrepMatch]:
         """A quoted character that the part ends within waits for its rest."""
-        octets = np.concatenate([self._waiting, np.frombuffer(self._quote, np.uint8), octets])
-        begun = BEGUN_QUOTE.search(octets[-2:].tobytes())
-        self._quote = begun[0] if begun is not None else b""
-        return self._search(octets[: len(octets) - len(self._quote)], is_last=False)
+        octets = np.concatenate([self._waiting, octets])
+        quote = BEGUN_QUOTE.search(octets[-2:].tobytes())
+        end = len(octets) - (len(quote[0]) if quote else 0)
+        matches = self._search(octets[:end], is_last=False)
+        self._waiting = np.append(self._waiting, octets[end:])
+        return matches
 
     def finish(self) -> list[GrepMatch]:
-        return self._search(np.append(self._waiting, np.frombuffer(self._quote, np.uint8)), is_last=True)
+        return self._search(self._waiting, is_last=True)
 
-    def _search(self, written: Array, is_last: bool) -> list[GrepMatch]:
-        octets, quoted = unquoted(written)
-        blobs = find_blobs(octets, self._encoding.name, self._min_length, self._is_continued, quoted)
+    def _search(self, data: Array, is_last: bool) -> list[GrepMatch]:
+        octets, quotes = unquoted(data)
+        blobs = find_blobs(octets, self._encoding.name, self._min_length, self._is_continued, quotes)
         is_open = not is_last and may_go_on(octets, blobs)
         begin = int(blobs.starts[blobs.firsts[-2]]) if is_open else len(octets)
         waits = is_open and len(octets) - begin <= max(MOST_WAITING, 4 * self._tail_size)
@@ -231,7 +231,7 @@ class _EncodedBlobs:
             begin -= 1
         if begin or not waits:
             self._is_continued = is_cut
-        self._waiting = written[begin:].copy()
+        self._waiting = data[begin:].copy()
         self._offset += begin
         return matches
 
@@ -240,14 +240,14 @@ class _EncodedBlobs:
             return []
         text = _Text(octets, blobs, self._offset, self._base, self._unit)
         until = int(text.ends[-1]) - BESIDE if is_cut else None
-        found = [phase.matches(text, self._reported, until) for phase in self._phases]
+        matches = [m for phase in self._phases for m in phase.matches(text, self._reported, until)]
         if until is None:
             self._base += len(text.characters)
         else:
             size = int(text.ends[-1] - text.begins[-1])
             self._base += int(text.begins[-1]) + (size - self._tail_size) // self._unit * self._unit
             self._reported = int(text.places(np.array([until - 1]))[0]) + 1
-        return sorted(chain.from_iterable(found))
+        return matches
 
     def _tail(self, blobs: Blobs) -> int:
         """The place of the character of the last blob from which on it is searched again."""

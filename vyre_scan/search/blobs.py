@@ -75,8 +75,8 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
     `min_length`: characters of the shortest, without line breaks and padding.  Raises BadInputs.
     """
     octets = octets_of(data)
-    octets, quoted = unquoted(octets)
-    blobs = find_blobs(octets, "base64", min_length, False, quoted)
+    octets, quotes = unquoted(octets)
+    blobs = find_blobs(octets, "base64", min_length, False, quotes)
     blobs = blobs.chosen(blobs.sizes() >= min_length)
     ends = blobs.ends[blobs.firsts[1:] - 1]
     for _ in range(2):
@@ -89,16 +89,16 @@ def unquoted(octets: Array) -> tuple[Array, Array]:
     if b"%2" not in octets.tobytes():
         return octets, np.zeros(0, np.int64)
     places = np.array([match.start() for match in _QUOTED.finditer(octets.data)], np.int64)
-    changed = octets.copy()
-    changed[places + 2] = np.where(octets[places + 2] & 0x4F == ord("B"), ord("+"), ord("/"))
-    changed[places] = changed[places + 1] = 0
-    return changed, places
+    plain = octets.copy()
+    plain[places + 2] = np.where(octets[places + 2] & 0x4F == ord("B"), ord("+"), ord("/"))
+    plain[places] = plain[places + 1] = 0
+    return plain, places
 
 
-def find_blobs(octets: Array, encoding: str, min_length: int, is_continued: bool, quoted: Array) -> Blobs:
+def find_blobs(octets: Array, encoding: str, min_length: int, is_continued: bool, quotes: Array) -> Blobs:
     """The blobs, with some that are shorter than `min_length`, and the last one whatever its length.
 
-    `is_continued`: the first one began earlier, so that its first line is a long one.  `quoted`: see `unquoted`.
+    `is_continued`: the first one began earlier, so that its first line is a long one.  `quotes`: see `unquoted`.
     """
     content = octets.tobytes()
     escapes = np.flatnonzero(octets[:-1] == ord("\\")) if b"\\" in content else np.zeros(0, np.int64)
@@ -108,19 +108,18 @@ def find_blobs(octets: Array, encoding: str, min_length: int, is_continued: bool
     sizes = ends - starts
     is_long = sizes >= SHORTEST_LINE
     is_long[0] |= is_continued and starts[0] == 0
-    matters = is_long if min_length >= SHORTEST_LINE else is_long | (sizes >= min_length)
-    matters = matters.copy()
+    matters = is_long | (sizes >= min_length)
     matters[1:] |= is_long[:-1]  # a last line
     matters[-1] = True
-    slashed = np.concatenate([
-        _behind(escapes[octets[escapes + 1] == ord("/")], 1, starts, ends), _behind(quoted, 2, starts, ends)
+    continuations = np.concatenate([
+        _behind(escapes[octets[escapes + 1] == ord("/")], 1, starts, ends), _behind(quotes, 2, starts, ends)
     ])  # fmt: skip
-    matters[slashed] = matters[slashed - 1] = True
-    slashed = np.cumsum(matters)[slashed] - 1
+    matters[continuations] = matters[continuations - 1] = True
+    continuations = np.cumsum(matters)[continuations] - 1
     starts, ends, is_long = starts[matters], ends[matters], is_long[matters]
     is_first = np.ones(len(starts), bool)
     is_first[1:] = ~_joined(octets, starts, ends, is_long)
-    is_first[slashed] = False
+    is_first[continuations] = False
     return Blobs(starts, ends, np.append(np.flatnonzero(is_first), len(starts)))
 
 

@@ -71,7 +71,8 @@ class _WindowMemory:
         self.done = cuda.Event(cuda.event_flags.DISABLE_TIMING)
         self.text: Any = None
         self.characters = 0  # for which `text` has room
-        self.pointer = 0  # of the window's characters on the GPU
+        self.first = self.start = self.stop = 0  # the window, and from `first` on what it sees before that
+        self.pointer = 0  # of its characters on the GPU
         self.results = gpu.allocate(HEADER + 8 * ROOM)
         self.answer = gpu.pinned.allocate((HEADER + 8 * FIRST_HITS,), np.uint8)
 
@@ -81,9 +82,6 @@ class _WindowMemory:
             self.characters = max(characters, WINDOW + MOST_BEFORE)
             self.text = self.gpu.allocate(self.characters)
         return int(self.text)
-
-    def make_room(self, room: int) -> None:
-        self.room, self.results = room, self.gpu.allocate(HEADER + 8 * room)
 
     def fetch(self) -> None:
         """Enqueue a copy of the counters and the first hits."""
@@ -159,34 +157,29 @@ class GpuSearch:
         starts = range(first, end, size)
         with self.gpu as gpu:
             staging = None if isinstance(text, DeviceOctets) or _is_pinned(text) else Staging(gpu)
-        pending: deque[tuple[_WindowMemory, int, int]] = deque()
+        pending = deque[_WindowMemory]()
         with _slots(self.gpu, min(SLOTS, len(starts))) as slots:
             for number in range(len(starts) + SLOTS):
                 if number >= SLOTS and pending:
-                    window = self._collect(*pending.popleft())
+                    window = self._collect(pending.popleft())
                     yield window
                     if window.hits is None:
                         return
                 if number < len(starts):
                     slot, start = slots[number % SLOTS], starts[number]
-                    stop = min(start + size, end)
-                    self._submit(slot, text, start, stop, staging)
-                    pending.append((slot, start, stop))
+                    slot.first, slot.start, slot.stop = (
+                        max(0, start - self.before),
+                        start,
+                        min(start + size, end),
+                    )
+                    with self.gpu, translated_errors(f"searching {slot.stop - start} characters"):
+                        slot.pointer = self._bring(slot, text, staging)
+                        self._launch(slot)
+                    pending.append(slot)
 
-    def _submit(
-        self, slot: _WindowMemory, text: Array | DeviceOctets, start: int, stop: int, staging: Staging | None
-    ) -> None:
-        """Enqueue the copy and the search of a window, and the copy of its first hits."""
-        with self.gpu, translated_errors(f"searching {stop - start} characters"):
-            first = max(0, start - self.before)
-            slot.pointer = self._bring(slot, text, first, stop, staging)
-            self._launch(slot, first, start, stop)
-            slot.fetch()
-
-    def _bring(
-        self, slot: _WindowMemory, text: Array | DeviceOctets, first: int, stop: int, staging: Staging | None
-    ) -> int:
-        """The address on the GPU of the characters from `first` up to `stop`."""
+    def _bring(self, slot: _WindowMemory, text: Array | DeviceOctets, staging: Staging | None) -> int:
+        """Enqueue the copy of a window's characters, and return their address on the GPU."""
+        first, stop = slot.first, slot.stop
         if isinstance(text, DeviceOctets) and (text.pointer + first) % 16 == 0:  # programs load vectors
             return text.pointer + first
         pointer = slot.text_pointer(stop - first)
@@ -198,37 +191,38 @@ class GpuSearch:
             staging.copy(pointer, text[first:stop], slot.queue.stream)
         return pointer
 
-    def _launch(self, slot: _WindowMemory, first: int, start: int, stop: int) -> None:
-        tables = self.tables
-        bytes_before, count = map(self.encoding.bytes_of, (start - first, stop - first))
+    def _launch(self, slot: _WindowMemory) -> None:
+        """Enqueue the search of a window, and the copy of its first hits."""
+        tables, characters = self.tables, slot.stop - slot.first
+        bytes_before, count = map(self.encoding.bytes_of, (slot.start - slot.first, characters))
         slot.queue.zero(int(slot.results), 4 * COUNTERS)
         results = int(slot.results)
         pointers = {"text": slot.pointer, "counters": results, "hits": results + HEADER}
-        counts = {"text": stop - first, "counters": COUNTERS, "hits": slot.room}
+        counts = {"text": characters, "counters": COUNTERS, "hits": slot.room}
         for name, (memory, size) in self.memory.items():
             pointers[name], counts[name] = int(memory), size
         grid = max(1, min(self.most_workgroups, -(-count // tables.tile)))
         params = {**tables.params, "start": bytes_before, "count": count}
         self.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
+        slot.fetch()
 
-    def _collect(self, slot: _WindowMemory, start: int, stop: int) -> SearchedWindow:
+    def _collect(self, slot: _WindowMemory) -> SearchedWindow:
         """Wait for a window, and take its hits."""
-        first = max(0, start - self.before)
-        with self.gpu, translated_errors(f"searching {stop - start} characters"):
+        start, size, before = slot.start, slot.stop - slot.start, slot.start - slot.first
+        with self.gpu, translated_errors(f"searching {size} characters"):
             count, wrong = slot.counters()
             if wrong:
-                return SearchedWindow(start, stop - start, start - first, None)
+                return SearchedWindow(start, size, before, None)
             if count > slot.room:  # all hits were counted
-                slot.make_room(count)
-                self._launch(slot, first, start, stop)
-                slot.fetch()
+                slot.room, slot.results = count, self.gpu.allocate(HEADER + 8 * count)
+                self._launch(slot)
                 slot.counters()
             hits = slot.answer[HEADER : HEADER + 8 * min(count, FIRST_HITS)].view(np.uint64)
             if count > FIRST_HITS:
                 hits = np.empty(count, np.uint64)
                 self.gpu.cuda.memcpy_dtoh_async(hits, int(slot.results) + HEADER, slot.queue.stream)
                 slot.queue.wait()
-        return SearchedWindow(start, stop - start, start - first, self.tables.sorted_unique(hits))
+        return SearchedWindow(start, size, before, self.tables.sorted_unique(hits))
 
 
 def _is_pinned(text: Array) -> bool:
