@@ -47,13 +47,15 @@ def decode_scan(
     if isinstance(patterns, (str, bytes)):
         raise BadInputs("patterns is a list of patterns, not one")
     try:
-        written = tuple(one if isinstance(one, (str, bytes)) else _octets(one) for one in patterns)
+        contents = tuple(
+            pattern if isinstance(pattern, (str, bytes)) else _octets(pattern) for pattern in patterns
+        )
     except TypeError:
         raise BadInputs(f"patterns is a list of patterns, not {type(patterns).__name__}") from None
-    if not written:
+    if not contents:
         return []
     try:
-        scanner = _scanner(written, None if encoding == "raw" else encoding)
+        scanner = _scanner(contents, None if encoding == "raw" else encoding)
         if dispatcher is not None:
             scanner = scanner.on(as_target(shared_dispatcher(dispatcher)))
         matches = scanner.scan(text)

@@ -63,17 +63,17 @@ class Automaton:
         return self.longest - 1
 
     @cached_property
-    def num_shown(self) -> Array:
+    def num_patterns(self) -> Array:
         """Number of matches that each accepting state shows, i64; at least one."""
         return np.diff(self.accept_offsets.astype(np.int64))
 
     @cached_property
-    def shows_several(self) -> bool:
+    def has_shared_ends(self) -> bool:
         """Whether an accepting state shows several matches."""
-        return len(self.accept_patterns) > len(self.num_shown)
+        return len(self.accept_patterns) > len(self.num_patterns)
 
     @cached_property
-    def first_shown(self) -> Array:
+    def first_patterns(self) -> Array:
         """First pattern that each accepting state shows."""
         return self.accept_patterns[self.accept_offsets[:-1]]
 
@@ -104,7 +104,7 @@ class Automaton:
         states = hits.astype(np.uint32)
         ends = hits >> np.uint64(32)
         ends += np.uint64(base + 1)
-        counts = self.num_shown.take(states) if self.shows_several else None
+        counts = self.num_patterns.take(states) if self.has_shared_ends else None
         if counts is not None and counts.max(initial=1) > 1:
             firsts = self.accept_offsets.take(states).astype(np.int64)
             patterns, ends = (
@@ -112,7 +112,7 @@ class Automaton:
                 np.repeat(ends, counts),
             )
         else:
-            patterns = self.first_shown.take(states)
+            patterns = self.first_patterns.take(states)
         return ends - self.lengths.take(patterns), ends, patterns
 
 

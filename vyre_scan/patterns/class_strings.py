@@ -27,18 +27,18 @@ def automata_of(strings: Sequence[Classes]) -> list[tuple[Automaton, list[int]]]
     A string whose own automaton would be too large is found by its front.
     """
     pending = [list(range(len(strings)))] if len(strings) else []
-    shortened = list(strings)
+    fronts = list(strings)
     automata = []
     while pending:
         numbers = pending.pop()
-        compiled = _compiled([shortened[number] for number in numbers])
-        if compiled is not None:
-            automata.append((compiled, numbers))
+        automaton = _compiled([fronts[number] for number in numbers])
+        if automaton is not None:
+            automata.append((automaton, numbers))
         elif len(numbers) > 1:
             pending += [numbers[len(numbers) // 2 :], numbers[: len(numbers) // 2]]
         else:
-            string = shortened[numbers[0]]
-            shortened[numbers[0]] = string[: len(string) // 2]
+            string = fronts[numbers[0]]
+            fronts[numbers[0]] = string[: len(string) // 2]
             pending.append(numbers)
     return automata
 
@@ -59,8 +59,8 @@ def _compiled(strings: Sequence[Classes]) -> Automaton | None:
 
     numbers, states, rows = {0: 0}, [0], list[list[int]]()
     for state in states:  # which grows
-        moved = state << 1 | begins
-        row = [moved & mask for mask in masks]
+        successors = state << 1 | begins
+        row = [successors & mask for mask in masks]
         for target in row:
             if target not in numbers:
                 if len(states) == MAX_STATES:
@@ -76,9 +76,9 @@ def _automaton(
 ) -> Automaton:
     accepts = np.array([bool(state & ends) for state in states])
     order = np.argsort(accepts, kind="stable")
-    renumbered = np.empty(len(states), np.uint32)
-    renumbered[order] = np.arange(len(states))
-    transitions = renumbered[np.array(rows)[order]]
+    numbers = np.empty(len(states), np.uint32)
+    numbers[order] = np.arange(len(states))
+    transitions = numbers[np.array(rows)[order]]
     place_of = np.arange(int(lengths.sum())) - np.repeat(lasts + 1 - lengths, lengths)
     octets = -(-len(place_of) // 8)
     bits = np.unpackbits(
@@ -88,13 +88,13 @@ def _automaton(
         axis=1,
         bitorder="little",
     )[:, : len(place_of)]
-    accepting, shown = np.nonzero(bits[int(np.count_nonzero(~accepts)) :, lasts])
+    accepting, patterns = np.nonzero(bits[int(np.count_nonzero(~accepts)) :, lasts])
     offsets = np.searchsorted(accepting, np.arange(int(np.count_nonzero(accepts)) + 1))
     return Automaton(
         classes=classes.astype(np.uint8),
         transitions=transitions,
         depth=(bits * (place_of + 1)).max(axis=1).astype(np.uint32),
         accept_offsets=offsets.astype(np.uint32),
-        accept_patterns=shown.astype(np.uint32),
+        accept_patterns=patterns.astype(np.uint32),
         lengths=lengths,
     )

@@ -66,7 +66,7 @@ class Expression:
 def read_expressions(patterns: Patterns) -> list[Expression]:
     """The expressions of a list.  Raises PatternError for all that are wrong, with the place of each mistake."""
     expressions: list[Expression] = []
-    wrong: list[Diagnostic] = []
+    mistakes: list[Diagnostic] = []
     for number, syntax in patterns.expressions.items():
         content, name = patterns.contents[number], f"patterns[{number}]"
         try:
@@ -78,19 +78,19 @@ def read_expressions(patterns: Patterns) -> list[Expression]:
                 tree = within_lines(tree, syntax.bounds)
             expressions.append(Expression(number, source, syntax, facts_of(tree)))
         except PatternError as error:
-            wrong += error.diagnostics
+            mistakes += error.diagnostics
         except (re.error, RecursionError) as error:
             message = error.msg if isinstance(error, re.error) else "groups are nested too deeply"
-            wrong.append(Diagnostic("error", message, location_in(content, name, 0, len(content))))
-    if wrong:
-        raise PatternError(wrong)
+            mistakes.append(Diagnostic("error", message, location_in(content, name, 0, len(content))))
+    if mistakes:
+        raise PatternError(mistakes)
     return expressions
 
 
 def _check_group(rule: Rule | None, tree: Any, name: str) -> None:
     """Raise PatternError for a rule that names a group which its expression has not."""
     group, state = 0 if rule is None else rule.group, tree.state
-    known = group in state.groupdict if isinstance(group, str) else group in range(state.groups)
-    if not known:
+    groups = state.groupdict if isinstance(group, str) else range(state.groups)
+    if group not in groups:
         message = f"{name} has no group {group!r}; it has {state.groups - 1} groups"
         raise PatternError([Diagnostic("error", message)])

@@ -38,10 +38,10 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
     case.  Takes `4 * states * classes` bytes; there are as many classes as different bytes in the patterns, and one.
     Raises LimitExceeded for a table of more than MAX_CELLS, or too many patterns that end in each other.
     """
-    folded = [pattern.lower() for pattern in patterns] if caseless else patterns
-    order = np.array(sorted(range(len(folded)), key=folded.__getitem__), np.int64)
-    text = np.frombuffer(b"".join([folded[number] for number in order]), np.uint8)
-    lengths = np.fromiter(map(len, folded), np.int64, len(folded))[order]
+    contents = [pattern.lower() for pattern in patterns] if caseless else patterns
+    order = np.array(sorted(range(len(contents)), key=contents.__getitem__), np.int64)
+    text = np.frombuffer(b"".join([contents[number] for number in order]), np.uint8)
+    lengths = np.fromiter(map(len, contents), np.int64, len(contents))[order]
     classes, num_classes = _byte_classes(text, caseless)
     levels = _trie_levels(classes[text], lengths)
     num_states = 1 + sum(len(level.symbols) for level in levels)
@@ -54,13 +54,13 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
     for level in levels:
         numbering.add(level)
     numbering.complete_rows()
-    offsets, shown = numbering.shown_patterns(order)
+    offsets, numbers = numbering.pattern_numbers(order)
     return Automaton(
         classes=classes,
         transitions=numbering.rows,
         depth=numbering.depth,
         accept_offsets=offsets,
-        accept_patterns=shown,
+        accept_patterns=numbers,
         lengths=np.fromiter(map(len, patterns), np.uint32, len(patterns)),
     )
 
@@ -120,15 +120,13 @@ def _trie_levels(symbols: Array, lengths: Array) -> list[_Level]:
         if goes_on.all():
             levels.append(_Level(parents, edges, none, none, none))
         else:
-            ended, states = (
+            ending, states = (
                 active[~goes_on],
                 prefix[~goes_on],
             )  # equal patterns are neighbours, as all are sorted
             first = _begins_run(states).nonzero()[0]
-            count = np.empty_like(first)
-            count[:-1] = first[1:] - first[:-1]
-            count[-1:] = len(states) - first[-1:]
-            levels.append(_Level(parents, edges, states[first], ended[first], count))
+            count = np.diff(first, append=len(states))
+            levels.append(_Level(parents, edges, states[first], ending[first], count))
             active, prefix, at, last = active[goes_on], prefix[goes_on], at[goes_on], last[goes_on]
         at = at + 1
     return levels
@@ -187,17 +185,13 @@ class _Numbering:
     def complete_rows(self) -> None:
         """Copy to the states of the latest level the rows of their failure links, before their own edges are put over."""
         for first, end in self.ranges:
-            if first < end:
-                self._fill(first, end, self.fail[first:end])
+            sources = self.fail[first:end]
+            if int(sources.max(initial=0)) < first:  # apart, so no buffer is needed between
+                np.take(self.rows[:first], sources, axis=0, out=self.rows[first:end], mode="clip")
+            else:
+                self.rows[first:end] = self.rows[sources]
 
-    def _fill(self, first: int, end: int, sources: Array) -> None:
-        """Copy to the rows from `first` up to `end` those of `sources`."""
-        if int(sources.max()) < first:  # apart, so no buffer is needed between
-            np.take(self.rows[:first], sources, axis=0, out=self.rows[first:end], mode="clip")
-        else:
-            self.rows[first:end] = self.rows[sources]
-
-    def shown_patterns(self, order: Array) -> tuple[Array, Array]:
+    def pattern_numbers(self, order: Array) -> tuple[Array, Array]:
         """Offsets by accepting state, and the patterns that end there: its own and those of its failure links."""
         accepting = np.arange(self.high, len(self.fail))
         states, links, keys, total = accepting, accepting, [], 0

@@ -51,41 +51,38 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool, bound
     if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern, Rule)):
         raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
     try:
-        listed = list(patterns)
+        contents = list(patterns)
     except TypeError:
         raise _wrong(f"patterns is a list of patterns, not {type(patterns).__name__}") from None
-    if not 1 <= len(listed) <= MAX_PATTERNS:
-        raise _wrong(f"there are {len(listed)} patterns; 1 to {MAX_PATTERNS} are searched for")
+    if not 1 <= len(contents) <= MAX_PATTERNS:
+        raise _wrong(f"there are {len(contents)} patterns; 1 to {MAX_PATTERNS} are searched for")
     expressions: dict[int, ExpressionSyntax] = {}
-    wrong: list[Diagnostic] = []
-    for number, pattern in enumerate(listed):
+    mistakes: list[Diagnostic] = []
+    for number, pattern in enumerate(contents):
         if not regex and type(pattern) is bytes and 1 <= len(pattern) <= MAX_LITERAL_BYTES:
             continue  # most patterns: for all of them, the rest of this loop takes as long as their automaton
         name = f"patterns[{number}]"
+        rule = pattern if isinstance(pattern, Rule) else None
+        content: Any = pattern if rule is None else rule.expression
+        flags, is_of_re = int(re.IGNORECASE) * caseless, False
+        is_expression = regex or rule is not None or isinstance(content, re.Pattern)
+        if isinstance(content, re.Pattern):
+            flags |= content.flags & ~int(re.UNICODE)
+            content, is_of_re = content.pattern, isinstance(content.pattern, bytes)
         try:
-            written = pattern.expression if isinstance(pattern, Rule) else pattern
-            if regex or isinstance(pattern, Rule) or isinstance(written, re.Pattern):
-                syntax = _syntax(pattern, written, caseless, bounds, name)
-                written = written.pattern if isinstance(written, re.Pattern) else written
-                listed[number], expressions[number] = _octets(written, name), syntax
-            else:
-                listed[number] = _literal(written, name)
+            if rule is not None:
+                _check_conditions(rule, name)
+            contents[number] = octets = _octets(content, name)
+            if is_expression:
+                is_text = isinstance(content, str)
+                expressions[number] = ExpressionSyntax(flags, is_text, is_of_re, bounds, rule)
+            elif not 1 <= len(octets) <= MAX_LITERAL_BYTES:
+                raise _wrong(f"{name} has {len(octets)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
         except PatternError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise PatternError(wrong)
-    return Patterns(listed, expressions)
-
-
-def _syntax(pattern: Any, written: Any, caseless: bool, bounds: str, name: str) -> ExpressionSyntax:
-    flags, is_of_re = int(re.IGNORECASE) * caseless, False
-    if isinstance(written, re.Pattern):
-        flags |= written.flags & ~int(re.UNICODE)
-        written, is_of_re = written.pattern, isinstance(written.pattern, bytes)
-    rule = pattern if isinstance(pattern, Rule) else None
-    if rule is not None:
-        _check_conditions(rule, name)
-    return ExpressionSyntax(flags, isinstance(written, str), is_of_re, bounds, rule)
+            mistakes += error.diagnostics
+    if mistakes:
+        raise PatternError(mistakes)
+    return Patterns(contents, expressions)
 
 
 def _check_conditions(rule: Rule, name: str) -> None:
@@ -107,13 +104,6 @@ def _check_conditions(rule: Rule, name: str) -> None:
             raise _wrong(f"`allow` of {name} has {allowed!r}: {error}") from None
         if not is_of_bytes:
             raise _wrong(f"`allow` of {name} has {allowed!r}, which is text; data are bytes", "write rb'...'")
-
-
-def _literal(pattern: Any, name: str) -> bytes:
-    content = _octets(pattern, name)
-    if not 1 <= len(content) <= MAX_LITERAL_BYTES:
-        raise _wrong(f"{name} has {len(content)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
-    return content
 
 
 def _octets(pattern: Any, name: str) -> bytes:

@@ -279,9 +279,9 @@ def _concatenated(parts: Iterable[_Part]) -> _Part:
             choices.append(_cheapest(run).after(before.shortest, before.longest, before.members))
 
     for part in parts:
-        joined = _product(run, part.strings)
-        if joined is not None:
-            run = joined
+        strings = _product(run, part.strings)
+        if strings is not None:
+            run = strings
         else:
             is_run = False
             end_run()

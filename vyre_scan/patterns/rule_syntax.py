@@ -158,12 +158,12 @@ class _Translation:
             self.emit(b")" * len(scopes[0].opened))
 
     def character(self, is_utf8: bool) -> None:
-        several = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
-        if several is None:
+        character = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
+        if character is None:
             self.take(1)
             return
-        self.emit(b"(?:" + _escaped(several[0]).encode() + b")")
-        self.at = several.end()
+        self.emit(b"(?:" + _escaped(character[0]).encode() + b")")
+        self.at = character.end()
 
     def group(self, scopes: list[_Scope]) -> None:
         scope = scopes[-1]
@@ -192,11 +192,11 @@ class _Translation:
             scopes.append(scope)
         scope.is_utf8 = (scope.is_utf8 or b"u" in on) and b"u" not in off
         scope.is_dotall = (scope.is_dotall or b"s" in on) and b"s" not in off
-        kept, dropped = on.replace(b"u", b""), off.replace(b"u", b"")
-        opening = b"(?" + kept + (b"-" + dropped if dropped else b"") + b":"
-        if setting[3] == b":" or kept or dropped:
+        additions, removals = on.replace(b"u", b""), off.replace(b"u", b"")
+        opening = b"(?" + additions + (b"-" + removals if removals else b"") + b":"
+        if setting[3] == b":" or additions or removals:
             self.emit(opening)
-        if setting[3] == b")" and (kept or dropped):
+        if setting[3] == b")" and (additions or removals):
             scope.opened.append(opening)
         self.at = setting.end()
 
@@ -205,8 +205,8 @@ class _Translation:
         if following == b"Q":
             end = self.text.find(b"\\E", self.at)
             end = len(self.text) if end < 0 else end
-            quoted = self.text[self.at + 2 : end]
-            self.emit(re.escape(quoted))
+            literal = self.text[self.at + 2 : end]
+            self.emit(re.escape(literal))
             self.at = min(end + 2, len(self.text))
         elif following == b"z":
             self.emit(b"\\Z")
@@ -281,10 +281,10 @@ class _Translation:
 
     def member(self, is_utf8: bool) -> tuple[int, int | None]:
         """A member of a class: the bytes of a category, as bits, and None; or 0 and the number of a character."""
-        several = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
-        if several is not None:
-            self.at = several.end()
-            return 0, ord(several[0].decode(errors="replace"))
+        character = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
+        if character is not None:
+            self.at = character.end()
+            return 0, ord(character[0].decode(errors="replace"))
         if not self.text.startswith(b"\\", self.at):
             self.at += 1
             return 0, self.text[self.at - 1]

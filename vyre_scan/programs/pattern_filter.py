@@ -50,13 +50,13 @@ def pattern_filter() -> Program:
     tables = [b.load(table, position * ENTRIES, ENTRIES) for position in range(POSITIONS)]
     with b.while_([walk.begin, walk.begin, b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
-        at, shown, walks = loop.args
+        at, report_start, walks = loop.args
         mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
         with b.if_(b.ne(mask, 0)) as candidate:
             start = b.add(at, b.cast(b.ctz(mask), U32))
-            candidate.yield_(*walk.through(start, start, shown), b.add(walks, 1))
+            candidate.yield_(*walk.through(start, start, report_start), b.add(walks, 1))
         with candidate.else_():
-            candidate.yield_(b.add(at, ENTRIES), shown, walks)
+            candidate.yield_(b.add(at, ENTRIES), report_start, walks)
         loop.yield_(*candidate.results)
     walk.finish(*loop.results)
     return b.finish()

@@ -83,10 +83,10 @@ def pattern_grams(stride: int) -> Program:
 
     def starts_of(place: Value) -> Spread:
         position: Value = b.sub(place, back)
-        found: Value = b.const(0)
+        bits: Value = b.const(0)
         for k in range(stride):
-            found = b.or_(found, b.shl(bitmaps.prefix_bit(b.add(position, k)), k))
-        return found, lambda bit: b.add(position, bit)
+            bits = b.or_(bits, b.shl(bitmaps.prefix_bit(b.add(position, k)), k))
+        return bits, lambda bit: b.add(position, bit)
 
     with b.while_([b.add(begin, back), b.const(0)]) as looks:
         looks.condition(b.le(b.add(looks.args[0], reach), end))
@@ -167,7 +167,7 @@ class _Lists:
         slot: Value = b.add(b.add(self.first, count), b.subgroup_scan(own, "exclusive", "add"))
         with b.while_([bits, slot]) as each:
             each.condition(b.ne(each.args[0], 0))
-            left, slot = each.args
-            b.store(position_of(b.ctz(left)), to, slot)
-            each.yield_(b.and_(left, b.sub(left, 1)), b.add(slot, 1))
+            rest, slot = each.args
+            b.store(position_of(b.ctz(rest)), to, slot)
+            each.yield_(b.and_(rest, b.sub(rest, 1)), b.add(slot, 1))
         return b.add(count, b.subgroup_reduce(own, "add"))

@@ -5,7 +5,7 @@ from @rests on.  Buffers are those of pattern_walk, and
 
     @starts  u32[n * capacity]  see pattern_grams, as `capacity`
     @walks   u32[n]             the number of walks of each piece
-    @founds  u32[n]             the number of starts of each piece
+    @num_starts u32[n]          the number of starts of each piece
     @rests   u32[n]             see pattern_grams
 """
 
@@ -33,19 +33,19 @@ def start_walk() -> Program:
     b = Builder("start_walk", workgroup=1)
     walk = CandidateWalk(b)
     starts = b.buffer("starts", U32, None, "read", walk.binding)
-    founds = b.buffer("founds", U32, None, "read", 9)
+    num_starts = b.buffer("num_starts", U32, None, "read", 9)
     rests = b.buffer("rests", U32, None, "read", 10)
     first = b.mul(walk.piece, b.param("capacity", U32))
-    with b.for_(0, b.load(founds, walk.piece), carry=[walk.begin, walk.begin, b.const(0)]) as loop:
-        alive, shown, walks = loop.args
+    with b.for_(0, b.load(num_starts, walk.piece), carry=[walk.begin, walk.begin, b.const(0)]) as loop:
+        alive, report_start, walks = loop.args
         start = b.load(starts, b.add(first, loop.index))
         with b.if_(b.ge(start, alive)) as new:
-            new.yield_(*walk.through(start, start, shown), b.add(walks, 1))
+            new.yield_(*walk.through(start, start, report_start), b.add(walks, 1))
         with new.else_():
-            new.yield_(alive, shown, walks)
+            new.yield_(alive, report_start, walks)
         loop.yield_(*new.results)
-    alive, shown, walks = loop.results
-    walk.finish(b.max(alive, b.load(rests, walk.piece)), shown, walks)
+    alive, report_start, walks = loop.results
+    walk.finish(b.max(alive, b.load(rests, walk.piece)), report_start, walks)
     return b.finish()
 
 
@@ -63,8 +63,8 @@ class CandidateWalk:
         self.begin = b.load(begins, self.piece)
         self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 2), 1))
 
-    def through(self, start: Value, last: Value, shown: Value) -> tuple[Value, Value]:
-        """Walk from `start` while a literal that begins up to `last` may be completed, and report hits from `shown` on.
+    def through(self, start: Value, last: Value, report_start: Value) -> tuple[Value, Value]:
+        """Walk from `start` while a literal that begins up to `last` may be completed, and report hits from `report_start` on.
 
         Gives the first position at which a literal begins that was not walked through, and the one from which on hits were
         not reported.
@@ -74,7 +74,7 @@ class CandidateWalk:
             loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[3]))
             at, state, _, _ = loop.args
             state = self.table.after_byte_at(state, at)
-            with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, shown))):
+            with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, report_start))):
                 self.report.add(self.piece, at, state)
             depth = b.load(self.table.transitions, b.add(state, self.report.classes))
             behind = b.add(at, 1)
@@ -83,9 +83,9 @@ class CandidateWalk:
             loop.yield_(behind, state, b.sub(behind, depth), goes_on)
         behind, _, alive, _ = loop.results
         alive = b.select(b.lt(behind, self.end), b.max(alive, b.add(last, 1)), self.end)
-        return alive, b.max(shown, behind)
+        return alive, b.max(report_start, behind)
 
-    def finish(self, start: Value, shown: Value, walks: Value) -> None:
+    def finish(self, start: Value, report_start: Value, walks: Value) -> None:
         """Walk from `start` through all remaining bytes, after `walks` walks."""
-        self.through(start, self.end, shown)
+        self.through(start, self.end, report_start)
         self.b.store(walks, self.walks, self.piece)

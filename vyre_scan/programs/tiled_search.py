@@ -247,19 +247,19 @@ class _Grams:
         begin = b.mul(tile, self.schedule.tile, name="begin")
         with b.for_(0, self.schedule.rounds // (unroll * step)) as loop:
             base = b.add(b.mul(loop.index, unroll * step * lanes), b.mul(self.tiles.lane, step))
-            bits = (
+            candidates = (
                 b.shl(is_set, 4 * round_ + k)
                 for round_ in range(unroll)
                 for k, is_set in self._looks(b.add(base, round_ * lanes * step))
             )
-            with b.while_([reduce(b.or_, bits)]) as rest:
+            with b.while_([reduce(b.or_, candidates)]) as rest:
                 rest.condition(b.ne(rest.args[0], 0))
-                (left,) = rest.args
-                bit = b.ctz(left)
+                (bits,) = rest.args
+                bit = b.ctz(bits)
                 word = b.add(base, b.mul(b.div(bit, 4), lanes * step))
                 at = b.add(b.mul(word, 4), b.add(b.rem(bit, 4), 4 if self.stride == 8 else 0))
                 self._walk(begin, at)
-                rest.yield_(b.and_(left, b.sub(left, 1)))
+                rest.yield_(b.and_(bits, b.sub(bits, 1)))
 
     def _looks(self, word: Value) -> Iterator[tuple[int, Value]]:
         """The positions within a word where there is a look, and 1 where a literal may have begun."""

@@ -118,8 +118,8 @@ def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, list[Search
     strings = map(SearchTables, automata, facts["strings"])
     syntax = patterns.expressions
     expressions = tuple(
-        Expression(number, source.encode("latin-1"), syntax[number], Facts(**known))
-        for number, source, known in facts["expressions"]
+        Expression(number, source.encode("latin-1"), syntax[number], Facts(**values))
+        for number, source, values in facts["expressions"]
     )
     literals = [
         SearchTables.of_literals([literal.encode("latin-1") for literal in literals], True, owners)

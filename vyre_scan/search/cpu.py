@@ -54,21 +54,21 @@ class _Pieces:
     longest: int
 
     @classmethod
-    def of(cls, begins: Array, shown: Array, end: int, words: int) -> _Pieces:
-        """Pieces that report from `shown` on, each up to the next one, the last up to `end`."""
-        bounds = np.append(shown, end)
+    def of(cls, begins: Array, report_starts: Array, end: int, words: int) -> _Pieces:
+        """Pieces that report from `report_starts` on, each up to the next one, the last up to `end`."""
+        bounds = np.append(report_starts, end)
         padding = -len(begins) % CHAINS
         reports = np.pad(np.stack([bounds[:-1], bounds[1:]], axis=1), ((0, padding), (0, 0)))
-        padded = np.pad(begins, (0, padding))
+        all_begins = np.pad(begins, (0, padding))
         longest = -(-int((bounds[1:] - begins).max()) // SUBGROUP_SIZE) * SUBGROUP_SIZE
-        return cls(padded.astype(np.uint32), reports.astype(np.uint32), len(begins), words, longest)
+        return cls(all_begins.astype(np.uint32), reports.astype(np.uint32), len(begins), words, longest)
 
 
 @lru_cache(maxsize=8)
 def _filtered_pieces(least: int, start: int, end: int, warmup: int) -> _Pieces:
     """`least`: bytes of a piece."""
-    shown = np.arange(start, end, max(least, 8 * warmup), dtype=np.int64)
-    return _Pieces.of(np.maximum(shown - warmup, 0), shown, end, 0)
+    report_starts = np.arange(start, end, max(least, 8 * warmup), dtype=np.int64)
+    return _Pieces.of(np.maximum(report_starts - warmup, 0), report_starts, end, 0)
 
 
 @lru_cache(maxsize=8)
@@ -78,10 +78,10 @@ def _walked_pieces(least: int, start: int, end: int, warmup: int) -> _Pieces:
     if end - start < CHAINS * size:
         size = max(64, -(-(end - start) // CHAINS))
     words = -(-(size + warmup) // 4)
-    shown = np.arange(start, end, size, dtype=np.int64)
-    begins = np.maximum(np.minimum(shown - warmup, end - 4 * words), 0)
+    report_starts = np.arange(start, end, size, dtype=np.int64)
+    begins = np.maximum(np.minimum(report_starts - warmup, end - 4 * words), 0)
     begins[-1] = max(0, end - 4 * words)
-    return _Pieces.of(begins, shown, end, words)
+    return _Pieces.of(begins, report_starts, end, words)
 
 
 @dataclass(slots=True)
@@ -144,12 +144,13 @@ class CpuSearch:
         else:
             arrays += [prefilter.table, walks]
             launch(self.dispatcher, pattern_filter(), arrays, pieces.count, automaton.params)
-        filled = np.flatnonzero(counts)
-        firsts = pieces.reports[filled, 0].tolist()
-        own = [
-            hits[first : first + count] for first, count in zip(firsts, counts[filled].tolist(), strict=True)
+        pieces_with_hits = np.flatnonzero(counts)
+        firsts = pieces.reports[pieces_with_hits, 0].tolist()
+        parts = [
+            hits[first : first + count]
+            for first, count in zip(firsts, counts[pieces_with_hits].tolist(), strict=True)
         ]
-        return np.concatenate([hits[:0], *own]), int(walks.sum())
+        return np.concatenate([hits[:0], *parts]), int(walks.sum())
 
     def _starts(
         self, data: Array, pieces: _Pieces, prefilter: Prefilter

@@ -38,8 +38,8 @@ class Decoder:
         self.places = Places(encoding)
         self._size = WINDOW * dispatcher.workers
         self._program = checked_hex() if encoding.name == "hex" else checked_base64(encoding.last_two)
-        self._read = 0  # characters of the text, of all kinds
-        self._taken = 0  # of those that hold bits, how many were decoded
+        self._num_characters = 0  # characters of the text, of all kinds
+        self._num_values = 0  # of those that hold bits, how many were decoded
         self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a group
         self._padding = 0
         self._skips_blanks = False
@@ -50,14 +50,14 @@ class Decoder:
         for first in range(0, len(text), self._size):
             window = text[first : first + self._size]
             buffer = self._window(window)
-            self._read += len(window)
+            self._num_characters += len(window)
             if len(buffer) > self.headroom:
                 yield buffer
 
     def begin(self, start: int, before: Array) -> Array:
         """Begin within a text without blanks, at a group of characters; gives the bytes of those `before`, which others
         check."""
-        self._read = self._taken = start
+        self._num_characters = self._num_values = start
         return self.encoding.decode_few(before)
 
     @property
@@ -72,22 +72,22 @@ class Decoder:
 
     def skip(self, characters: int) -> None:
         """Leave out whole groups, which others decode and check."""
-        self._read += characters
-        self._taken += characters
+        self._num_characters += characters
+        self._num_values += characters
 
     def end_of_part(self) -> None:
         """Raise an error if there was padding."""
         if self._padding:
-            raise self._error("characters behind the padding", self._read)
+            raise self._error("characters behind the padding", self._num_characters)
 
     def finish(self) -> Array:
         """A buffer that ends with the bytes of the last characters."""
         unit = self.encoding.characters
         rest = len(self._waiting) % unit
-        is_short = self._padding < -rest % unit
+        lacks_padding = self._padding < -rest % unit
         may_be_short = not self._padding and not (self.strict and self.encoding.needs_padding)
-        if rest and is_short and not (may_be_short and self._may_pad):
-            raise self._error(f"the text ends within a group of {unit} characters", self._read)
+        if rest and lacks_padding and not (may_be_short and self._may_pad):
+            raise self._error(f"the text ends within a group of {unit} characters", self._num_characters)
         buffer = self._room_for(len(self._waiting))
         buffer[self.headroom :] = self.encoding.decode_few(self._waiting)
         return buffer
@@ -120,17 +120,17 @@ class Decoder:
         ):
             is_unruly, self._skips_blanks = self._skips_blanks, True
             return self._window(text, is_unruly)
-        self.places.add(self._read, text, num_blanks)
+        self.places.add(self._num_characters, text, num_blanks)
         if self._padding and len(characters) > waiting:
             bad = waiting  # nothing may follow padding but more of it
-        done = bad // self.encoding.characters * self.encoding.characters
-        self._waiting = characters[done:bad].copy()
+        end = bad // self.encoding.characters * self.encoding.characters
+        self._waiting = characters[end:bad].copy()
         if bad < len(characters):
             self._check_padding(characters, bad)
-        self._taken += done
-        first, last = (self.headroom + self.encoding.bytes_of(count) for count in (whole, done))
-        if done > whole:
-            buffer[first:last] = self.encoding.decode_few(characters[whole:done])
+        self._num_values += end
+        first, last = (self.headroom + self.encoding.bytes_of(count) for count in (whole, end))
+        if end > whole:
+            buffer[first:last] = self.encoding.decode_few(characters[whole:end])
         return buffer[:last]
 
     def _first_bad(self, characters: Array, start: int) -> int:
@@ -151,18 +151,18 @@ class Decoder:
 
     def _place(self, characters: Array, index: int) -> int:
         """The place in the text of a character of a window."""
-        number = self._taken + self._padding + index
+        number = self._num_values + self._padding + index
         return int(self.places.of(np.array([number], np.uint64))[0])
 
     def _refuse(self, characters: Array, bad: int, is_behind: bool) -> None:
         place = self._place(characters, bad)
-        shown = ascii(chr(characters[bad]))
+        character = ascii(chr(characters[bad]))
         if is_behind and self.encoding.values[characters[bad]] < PADDING:
-            raise self._error(f"{shown} behind the padding", place)
+            raise self._error(f"{character} behind the padding", place)
         advice = ""
         if self.encoding.values[characters[bad]] == BLANK:
             advice = "strict=False skips blanks and line breaks"
-        raise self._error(f"{shown} is no character of {self.encoding.name}", place, advice)
+        raise self._error(f"{character} is no character of {self.encoding.name}", place, advice)
 
     def _error(self, what: str, place: int, advice: str = "") -> EncodingError:
         return EncodingError(f"at character {place}: {what}", place, advice)

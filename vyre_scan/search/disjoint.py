@@ -26,24 +26,24 @@ class Disjoint:
         order = np.lexsort((matches.patterns, -matches.ends.astype(np.int64), matches.starts))
         matches = matches[order]
         starts, ends = matches.starts, matches.ends
-        sure = len(order) if settled is None else int(np.searchsorted(starts, max(0, settled)))
-        if sure and starts[0] >= self._end and (starts[1:sure] >= ends[: sure - 1]).all():
-            chosen = matches[:sure]
-            self._end = int(ends[sure - 1])
+        count = len(order) if settled is None else int(np.searchsorted(starts, max(0, settled)))
+        if count and starts[0] >= self._end and (starts[1:count] >= ends[: count - 1]).all():
+            choice = matches[:count]
+            self._end = int(ends[count - 1])
         else:
-            chosen = matches[self._chosen(starts[:sure], ends[:sure])]
+            choice = matches[self._chosen(starts[:count], ends[:count])]
         is_waiting = ends > self._end
-        is_waiting[:sure] = False
+        is_waiting[:count] = False
         self._waiting = matches[is_waiting]
-        return chosen
+        return choice
 
     def _chosen(self, starts: Array, ends: Array) -> Array:
         """The places of those that are chosen."""
         begins, stops = starts.tolist(), ends.tolist()
-        chosen: list[int] = []
+        choice: list[int] = []
         at = bisect_left(begins, self._end)
         while at < len(begins):
-            chosen.append(at)
+            choice.append(at)
             self._end = stops[at]
             at = bisect_left(begins, self._end, at)
-        return np.array(chosen, np.int64)
+        return np.array(choice, np.int64)

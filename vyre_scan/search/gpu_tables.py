@@ -44,14 +44,14 @@ LEAST_BITS_OF_A_GRAM = 12
 class GpuTables:
     """`arrays`: of the program's buffers that hold tables, by name.  `params`: those that the tables determine.
 
-    `shown`: how many matches each accepting state shows.  `memory`: on devices, by their number, the arrays by name, and
+    `num_patterns`: how many matches each accepting state shows.  `memory`: on devices, by their number, the arrays by name, and
     with `values` by that of the encoding.
     """
 
     reach: int
     arrays: dict[str, Array]
     params: dict[str, int]
-    shown: Array
+    num_patterns: Array
     stride: int = 0
     grams: GramSchedule = GRAMS
     memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class GpuTables:
         table = search.transitions.astype(dtype)[:, search.classes].reshape(-1)
         arrays = {"table": table, "depth": search.depth.astype(np.uint16)}
         params = {"first_accepting": search.first_accepting}
-        return cls(warmup, arrays, params, search.num_shown)
+        return cls(warmup, arrays, params, search.num_patterns)
 
     @classmethod
     def _of_grams(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables:
@@ -87,7 +87,9 @@ class GpuTables:
             "columns": search.columns,
             "rows": search.cells,
         }
-        return cls(search.warmup, arrays, search.params | {"fold": fold}, search.num_shown, stride, schedule)
+        return cls(
+            search.warmup, arrays, search.params | {"fold": fold}, search.num_patterns, stride, schedule
+        )
 
     def program(self, encoding: Encoding) -> Program:
         """The program for text in an encoding."""
@@ -109,6 +111,6 @@ class GpuTables:
         places = (hits >> np.uint64(32)).astype(np.uint32)
         if not (places[1:] == places[:-1]).any():
             return hits
-        order = np.lexsort((self.shown[hits.astype(np.uint32)], places))
+        order = np.lexsort((self.num_patterns[hits.astype(np.uint32)], places))
         is_last = np.append(places[1:] != places[:-1], True)
         return np.asarray(hits[order][is_last])

@@ -71,8 +71,8 @@ class Matches(Sequence[Match]):
         ]
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         _, ends, patterns, *_ = columns
-        falls = (ends[1:] < ends[:-1]) | ((ends[1:] == ends[:-1]) & (patterns[1:] < patterns[:-1]))
-        if falls.any():  # a part may show what ends in the one before
+        is_out_of_order = (ends[1:] < ends[:-1]) | ((ends[1:] == ends[:-1]) & (patterns[1:] < patterns[:-1]))
+        if is_out_of_order.any():  # a part may show what ends in the one before
             order = np.lexsort((columns[2], columns[1]))
             columns = [column[order] for column in columns]
         if is_regular:
@@ -113,10 +113,10 @@ class Matches(Sequence[Match]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = [f"{m.start}-{m.end} pattern {m.pattern}" for m in (*self[:SHOWN], *self[SHOWN:][-SHOWN:])]
+        texts = [f"{m.start}-{m.end} pattern {m.pattern}" for m in (*self[:SHOWN], *self[SHOWN:][-SHOWN:])]
         if len(self) > 2 * SHOWN:
-            shown.insert(SHOWN, "...")
-        return f"<{len(self)} match{'es' * (len(self) != 1)}{': ' * bool(shown)}{', '.join(shown)}>"
+            texts.insert(SHOWN, "...")
+        return f"<{len(self)} match{'es' * (len(self) != 1)}{': ' * bool(texts)}{', '.join(texts)}>"
 
     def encoded_spans(self) -> tuple[Offsets, Offsets]:
         """The starts and ends, u64, of the characters that hold the matches in the text as it was given.

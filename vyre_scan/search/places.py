@@ -63,12 +63,12 @@ class Places:
         for at in np.unique(number[number >= 0]).tolist():
             window, in_window = self._windows[at], number == at
             blanks = self._blanks_of(window)
-            passed = np.searchsorted(
+            num_blanks = np.searchsorted(
                 blanks - np.arange(len(blanks)),
                 characters[in_window].astype(np.int64) - int(firsts[at]),
                 "right",
             )
-            places[in_window] = characters[in_window] + (passed + window.before).astype(np.uint64)
+            places[in_window] = characters[in_window] + (num_blanks + window.before).astype(np.uint64)
         return places
 
     def forget(self, characters: int) -> None:
@@ -91,12 +91,12 @@ class Places:
                 window.start, window.blanks = window.start + cut, blanks[gone:] - cut
                 window.before, window.count = window.before + gone, window.count - gone
             return
-        wanted = window.start - window.before + len(window.text) - window.count - characters
-        size = 2 * max(wanted, FEW)
+        num_needed = window.start - window.before + len(window.text) - window.count - characters
+        size = 2 * max(num_needed, FEW)
         while size < len(window.text):
             tail = window.text[-size:]
             count = int(np.count_nonzero(tail <= LAST_BLANK))  # all was right up to here
-            if size - count > wanted:
+            if size - count > num_needed:
                 cut = len(window.text) - size
                 window.start, window.text = window.start + cut, tail
                 window.before, window.count = window.before + window.count - count, count

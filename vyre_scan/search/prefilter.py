@@ -104,10 +104,10 @@ def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, floa
     """u8[POSITIONS * ENTRIES], and the share of places that it is expected to leave."""
     sets = _entry_sets(literals, caseless)
     while len(sets) > GROUPS:  # join the neighbours that are alike
-        joined = sets[:-1] | sets[1:]
-        joined_shares, shares = np.split(_shares(np.concatenate([joined, sets])), [len(joined)])
-        at = int((joined_shares - shares[:-1] - shares[1:]).argmin())
-        sets = np.concatenate([sets[:at], joined[at : at + 1], sets[at + 2 :]])
+        unions = sets[:-1] | sets[1:]
+        union_shares, shares = np.split(_shares(np.concatenate([unions, sets])), [len(unions)])
+        at = int((union_shares - shares[:-1] - shares[1:]).argmin())
+        sets = np.concatenate([sets[:at], unions[at : at + 1], sets[at + 2 :]])
     table = np.zeros((POSITIONS, ENTRIES), np.uint8)
     for number, members in enumerate(sets):
         entries = members[:, None] >> np.arange(ENTRIES, dtype=np.uint64) & np.uint64(1)

@@ -57,7 +57,7 @@ class _ExpressionSearch:
     def __init__(self, expression: Expression, limit: int | None, raises: bool) -> None:
         self.expression, self.limit, self.raises = expression, limit, raises
         self.next_start = 0
-        self.found: list[Array] = []  # places of atoms
+        self.atoms: list[Array] = []  # places of atoms
         self.firsts, self.lasts = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.needs_from = 0
         """The first byte that must be at hand from now on."""
@@ -68,21 +68,21 @@ class _ExpressionSearch:
     def advance(self, source: ByteSource, total: int, is_end: bool) -> None:
         """Look for the matches that `total` bytes tell."""
         expression, facts = self.expression, self.expression.facts
-        if self.found:
-            firsts, lasts = self._starts_of(np.concatenate(self.found))
+        if self.atoms:
+            firsts, lasts = self._starts_of(np.concatenate(self.atoms))
             self.firsts = np.concatenate([self.firsts, firsts])
             self.lasts = np.concatenate([self.lasts, lasts])
-            self.found = []
+            self.atoms = []
         last = self._last_start(source, total, is_end)
         if expression.is_direct:
             self._go_through(source, last, total, is_end)
         elif len(self.lasts) and int(self.firsts.min()) <= last:
             order = np.argsort(self.lasts, kind="stable")
             firsts, lasts = self.firsts[order], self.lasts[order]
-            ready = firsts <= last
-            self._try(source, firsts[ready], np.minimum(lasts[ready], last), total, is_end)
-            waits = lasts > last
-            self.firsts, self.lasts = np.maximum(firsts[waits], last + 1), lasts[waits]
+            is_known = firsts <= last
+            self._try(source, firsts[is_known], np.minimum(lasts[is_known], last), total, is_end)
+            is_waiting = lasts > last
+            self.firsts, self.lasts = np.maximum(firsts[is_waiting], last + 1), lasts[is_waiting]
         self.settled = max(0, last + 1)
         if not expression.is_direct:
             self.settled = max(self.settled, total - facts.most_before - facts.longest_atom)
@@ -211,8 +211,8 @@ class RuleSearch:
         order = np.argsort(numbers, kind="stable")
         numbers, places = numbers[order], places[order]
         begins = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
-        for number, some in zip(numbers[begins].tolist(), np.split(places, begins[1:]), strict=True):
-            self._searches[number].found.append(some)
+        for number, group in zip(numbers[begins].tolist(), np.split(places, begins[1:]), strict=True):
+            self._searches[number].atoms.append(group)
 
     def advance(self, source: ByteSource, total: int, is_end: bool) -> Iterator[Columns]:
         """The matches that the first `total` bytes tell, by their expressions."""

@@ -36,10 +36,10 @@ def matches_in_segments(
     segments = segments_of(begins, stops)
     order = np.argsort(segments, kind="stable")
     begins, owners, segments = begins[order], owners[order], segments[order]
-    direct = [number for number, expression in enumerate(expressions) if expression.is_direct]
-    for segment in range(count) if direct else np.unique(segments[segments >= 0]).tolist():
+    direct_numbers = [number for number, expression in enumerate(expressions) if expression.is_direct]
+    for segment in range(count) if direct_numbers else np.unique(segments[segments >= 0]).tolist():
         atoms_here = slice(*np.searchsorted(segments, (segment, segment + 1)).tolist())
-        numbers = np.unique(np.concatenate([owners[atoms_here], np.array(direct, np.int64)]))
+        numbers = np.unique(np.concatenate([owners[atoms_here], np.array(direct_numbers, np.int64)]))
         base, content = content_of(segment)
         search = RuleSearch([expressions[number] for number in numbers.tolist()], None, raises=False)
         search.add(begins[atoms_here] - base, np.searchsorted(numbers, owners[atoms_here]))

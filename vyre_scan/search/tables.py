@@ -65,10 +65,10 @@ class SearchTables:
 
     def atoms(self, hits: Array, base: int) -> tuple[Array, Array, Array]:
         """The starts and ends of atoms, i64, and the numbers of their expressions; see Automaton.matches."""
-        starts, ends, shown = self.automaton.matches(hits, base)
+        starts, ends, numbers = self.automaton.matches(hits, base)
         owners, offsets = self._expressions
-        firsts = offsets[shown]
-        counts = offsets[shown + 1] - firsts
+        firsts = offsets[numbers]
+        counts = offsets[numbers + 1] - firsts
         starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
         return starts, ends, owners[concatenated_ranges(firsts, counts)]
 

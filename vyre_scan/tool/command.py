@@ -351,11 +351,11 @@ class _Scan:
             raise _Done
         if options.quiet:
             return
-        shown = colored(shown_name(name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
+        path = colored(shown_name(name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
         if (options.files_with_matches and count) or (options.files_without_match and not count):
-            self._write(shown + b"\n")
+            self._write(path + b"\n")
         elif options.count and not options.is_brief:
-            head = shown + colored(b":", CYAN, self.is_colored) if self.shows_name else b""
+            head = path + colored(b":", CYAN, self.is_colored) if self.shows_name else b""
             self._write(head + b"%d\n" % count)
 
     def _write(self, content: bytes) -> None:

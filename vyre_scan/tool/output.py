@@ -165,13 +165,13 @@ class Sarif:
         from json import dumps
 
         name, description = self.rules[finding.number]
-        shown = escaped(finding.secret or finding.match)
+        secret = escaped(finding.secret or finding.match)
         within = f" in {finding.encoding}" if finding.encoding else ""
         result = {
             "ruleId": name,
             "ruleIndex": finding.number,
             "level": "error",
-            "message": {"text": f"{description or name}{within}: {shown}"},
+            "message": {"text": f"{description or name}{within}: {secret}"},
             "locations": [
                 {
                     "physicalLocation": {

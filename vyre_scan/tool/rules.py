@@ -122,10 +122,10 @@ def read_rules(path: str, depth: int = 0) -> RuleSet:
             raise ToolError(f"{path}: files extend each other {depth} deep at most")
         base = read_rules(os.path.join(os.path.dirname(path), str(extend["path"])), depth + 1)
     rules = {rule.name: rule for rule in (*base.rules, *base.of_paths)}
-    listed = config.get("rules", [])
-    if not isinstance(listed, list):
+    tables = config.get("rules", [])
+    if not isinstance(tables, list):
         raise ToolError(f"{path}: `rules` is no list of tables: write [[rules]]")
-    for number, table in enumerate(listed):
+    for number, table in enumerate(tables):
         table = _table(table, path, f"rules[{number}]")
         name = table.get("id")
         if not isinstance(name, str) or not name:
@@ -134,10 +134,10 @@ def read_rules(path: str, depth: int = 0) -> RuleSet:
     for name in extend.get("disabledRules", []):
         rules.pop(name, None)
     allowlists = [*base.allowlists, *_allowlists(config, path)]
-    chosen = rules.values()
-    if not chosen:
+    if not rules:
         raise ToolError(f"{path} has no rules: gitleaks has them as [[rules]]")
-    return RuleSet([one for one in chosen if one.regex], [one for one in chosen if not one.regex], allowlists)
+    expressions = [rule for rule in rules.values() if rule.regex]
+    return RuleSet(expressions, [rule for rule in rules.values() if not rule.regex], allowlists)
 
 
 def _rule(table: dict[str, Any], where: str, base: GitleaksRule) -> GitleaksRule:

@@ -86,8 +86,8 @@ class _Walk:
         while folders:
             path, rules = folders.pop()
             try:
-                with os.scandir(path or None) as listed:
-                    entries = sorted(listed, key=attrgetter("name"))
+                with os.scandir(path or None) as iterator:
+                    entries = sorted(iterator, key=attrgetter("name"))
             except OSError as error:
                 self.report(f"cannot read {path or os.curdir}: {error.strerror}")
                 continue
