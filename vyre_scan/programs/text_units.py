@@ -128,13 +128,16 @@ def load_unit(b: Builder, text: Buffer, unit: Value, whole: Value, filler: int =
     def read() -> Value:
         return b.bitcast(b.load(text, b.mul(unit, CHARACTERS), lanes=CHARACTERS), words)
 
-    return guarded(b, b.lt(unit, whole), read, (lambda: _all(b, _repeated(filler))) if filler else 0)
+    def fill() -> Value:
+        return b.bitcast(b.vector(*[_fillers(b, filler)] * 2), words)
+
+    return guarded(b, b.lt(unit, whole), read, fill if filler else 0)
 
 
 def last_unit(b: Builder, text: Buffer, whole: Value, filler: int = 0) -> Value:
     """The characters behind the `whole` units of @text, and fillers: each is shifted into the top byte of a 128-bit number."""
     start, characters = b.mul(whole, CHARACTERS), b.len(text)
-    none = b.const(_repeated(filler), DataType.U64)
+    none = _fillers(b, filler)
     with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
         index = b.add(start, loop.index)
         inside = b.lt(index, characters)
@@ -145,10 +148,6 @@ def last_unit(b: Builder, text: Buffer, whole: Value, filler: int = 0) -> Value:
     return b.bitcast(b.vector(*loop.results), DataType.vec(DataType.U32, CHARACTERS // 4))
 
 
-def _repeated(character: int) -> int:
-    return int.from_bytes(bytes([character]) * 8, "little")
-
-
-def _all(b: Builder, fill: int) -> Value:
-    half = b.const(fill, DataType.U64)
-    return b.bitcast(b.vector(half, half), DataType.vec(DataType.U32, CHARACTERS // 4))
+def _fillers(b: Builder, filler: int) -> Value:
+    """Eight times the character, in a u64."""
+    return b.const(int.from_bytes(bytes([filler]) * 8, "little"), DataType.U64)

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Program, Value
+from vyre_opt.ir.program import Buffer, Program, Value
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.collective import SUBGROUP, claimed_slots, elements, offset
 from vyre_opt.kernels.tiles import each_tile, tiles_of
@@ -113,7 +113,6 @@ def tiled_grams(encoding: str, warmup: int, stride: int, schedule: GramSchedule 
     b = Builder("tiled_grams", workgroup=schedule.lanes)
     tiles = _Tiles(b, encoding, schedule.lanes, schedule.tile, max(warmup, GRAM) + 1)
     grams = _Grams(b, tiles, stride, schedule)
-    grams.bring_bitmap()
     with tiles.each() as tile:
         grams.look(tile)
     return b.finish()
@@ -144,7 +143,7 @@ class _Tiles:
         """Emits the body for each tile of the workgroup, whose bytes are in @slab."""
         b = self.b
         if self.codec.values is not None:
-            self._bring_values()
+            self.near_values = self.near_copy(self.values, 256, 16, "near_values")
         b.barrier("workgroup")
         with each_tile(b, tiles_of(b, self.count, self.tile), strided=True) as tile:
             with b.region("decode"):
@@ -154,13 +153,14 @@ class _Tiles:
                 yield tile
             b.barrier("workgroup")
 
-    def _bring_values(self) -> None:
-        b = self.b
-        self.near_values = b.buffer("near_values", U8, 256, "workgroup")
-        for first in range(0, 16, self.lanes):
-            vector = b.add(self.lane, first)
-            with b.if_(b.lt(vector, 16)):
-                b.store(b.load(self.values, b.mul(vector, 16), lanes=16), self.near_values, b.mul(vector, 16))
+    def near_copy(self, table: Buffer, count: int, width: int, name: str) -> Buffer:
+        """A copy of `count` elements of a table in workgroup memory, by vectors of `width`."""
+        b, near = self.b, self.b.buffer(name, table.dtype, count, "workgroup")
+        with b.for_(0, -(-count // (width * self.lanes))) as loop:
+            at = b.mul(b.add(b.mul(loop.index, self.lanes), self.lane), width)
+            with b.if_(b.lt(at, count)):
+                b.store(b.load(table, at, lanes=width), near, at)
+        return near
 
     def _fill(self, tile: Value) -> None:
         b, codec = self.b, self.codec
@@ -231,14 +231,7 @@ class _Grams:
         self.rows = b.buffer("rows", U32, None, "read", tiles.bindings + 2)
         self.classes, self.first = b.param("classes", U32), b.param("first_accepting", U32)
         self.fold = b.param("fold", U32)
-        self.near = b.buffer("near_bitmap", U32, schedule.bitmap_words, "workgroup")
-
-    def bring_bitmap(self) -> None:
-        b, lanes = self.b, self.schedule.lanes
-        with b.for_(0, -(-self.schedule.bitmap_words // (4 * lanes))) as loop:
-            word = b.mul(b.add(b.mul(loop.index, lanes), self.tiles.lane), 4)
-            with b.if_(b.lt(word, self.schedule.bitmap_words)):
-                b.store(b.load(self.bitmap, word, lanes=4), self.near, word)
+        self.near = tiles.near_copy(self.bitmap, schedule.bitmap_words, 4, "near_bitmap")
 
     def look(self, tile: Value) -> None:
         """Look at the words of a tile, neighbouring ones by neighbouring lanes."""

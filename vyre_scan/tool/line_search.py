@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..search.scanner import Scanner
@@ -14,20 +14,11 @@ __all__ = ["LineSearch", "PlainSearch", "ScannerSearch", "Span", "line_parts"]
 
 Span = tuple[int, int, int]
 """Start and end of a match, and the number of its pattern."""
+DocumentSpans = tuple[int, list[Span]]
+"""Number of a document that has a match, a slice of data, and its matches in order, none of which overlap."""
 
 BOUNDS = {"word": re.compile(rb"\w"), "whole": re.compile(rb"[^\n]")}
 """Bytes that may not stand before and behind a literal."""
-
-
-class LineSearch(Protocol):
-    def spans(
-        self, data: bytes, begins: Sequence[int], ends: Sequence[int]
-    ) -> Iterator[tuple[int, list[Span]]]:
-        """The numbers of the documents that have a match, each with its matches, in order and without overlap.
-
-        The documents are slices of `data`.
-        """
-        ...
 
 
 class PlainSearch:
@@ -36,9 +27,7 @@ class PlainSearch:
     def __init__(self, literal: bytes, bounds: str) -> None:
         self.literal, self.bounds = literal, BOUNDS.get(bounds)
 
-    def spans(
-        self, data: bytes, begins: Sequence[int], ends: Sequence[int]
-    ) -> Iterator[tuple[int, list[Span]]]:
+    def spans(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> Iterator[DocumentSpans]:
         literal, size, find = self.literal, len(self.literal), data.find
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             at = find(literal, begin, end)
@@ -65,9 +54,7 @@ class ScannerSearch:
     def __init__(self, scanner: Scanner, overlapping: bool) -> None:
         self.scanner, self.overlapping = scanner, overlapping
 
-    def spans(
-        self, data: bytes, begins: Sequence[int], ends: Sequence[int]
-    ) -> Iterator[tuple[int, list[Span]]]:
+    def spans(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> Iterator[DocumentSpans]:
         import numpy as np
 
         from ..search.disjoint import Disjoint
@@ -90,6 +77,9 @@ class ScannerSearch:
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
         for at, end in pairwise(edges):
             yield int(documents[at]), rows[at:end]
+
+
+LineSearch = PlainSearch | ScannerSearch
 
 
 def line_parts(parts: Iterator[bytes | memoryview]) -> Iterator[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -84,7 +83,7 @@ def scanner_of(patterns: PatternList, options: ScanOptions) -> Scanner:
     is_regex = options.extended_regexp or options.rules is not None or is_bound
     try:
         return Scanner(
-            _as_text(contents) if is_regex else contents,
+            [*map(_as_text, contents)] if is_regex else contents,
             options.decode,
             options.ignore_case,
             is_regex,
@@ -107,12 +106,9 @@ def scanner_of(patterns: PatternList, options: ScanOptions) -> Scanner:
         raise ToolError(patterns.named(str(error))) from None
 
 
-def _as_text(contents: Sequence[bytes]) -> list[str | bytes]:
+def _as_text(content: bytes) -> str | bytes:
     """Text where it is UTF-8, so that a character of several bytes is not taken for several characters."""
-    texts: list[str | bytes] = []
-    for content in contents:
-        try:
-            texts.append(content.decode())
-        except UnicodeDecodeError:
-            texts.append(content)
-    return texts
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
