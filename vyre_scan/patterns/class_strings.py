@@ -22,7 +22,7 @@ MAX_STATES = 1 << 11
 
 
 def automata_of(strings: Sequence[Classes]) -> list[tuple[Automaton, list[int]]]:
-    """Automata that find all of `strings` together, and the numbers of those that each finds.
+    """Automata that find all strings together, and the numbers of the strings that each finds.
 
     A string whose own automaton would be too large is found by its front.
     """
@@ -44,7 +44,7 @@ def automata_of(strings: Sequence[Classes]) -> list[tuple[Automaton, list[int]]]
 
 
 def _compiled(strings: Sequence[Classes]) -> Automaton | None:
-    """None for one of too many states."""
+    """The automaton of all strings; None for one of too many states."""
     lengths = np.array([len(string) for string in strings], np.uint32)
     places = [members for string in strings for members in string]
     bits = np.frombuffer(b"".join(members.to_bytes(32, "little") for members in places), np.uint8)

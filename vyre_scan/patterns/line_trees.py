@@ -37,7 +37,7 @@ def compiled_tree(tree: Any) -> re.Pattern[bytes]:
 
 
 def within_lines(tree: Any, bounds: str) -> Any:
-    """The tree of the same expression within `bounds` (see pattern_list); the old one is no longer of use."""
+    """Change the tree of an expression so that its matches are within `bounds` (see pattern_list)."""
     _change(tree, tree.state.flags)
     if bounds != "line":
         before, after = (tree_of(part, 0)[0] for part in _AROUND[bounds])

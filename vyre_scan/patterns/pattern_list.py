@@ -40,7 +40,7 @@ class ExpressionSyntax:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """`contents`: the bytes of each.  `expressions`: by number, those that are regular expressions."""
+    """Patterns as bytes, and by their numbers the syntax of those that are regular expressions."""
 
     contents: list[bytes]
     expressions: dict[int, ExpressionSyntax] = field(default_factory=dict)

@@ -43,8 +43,8 @@ STARTS_OF_ANY = 32
 LITERAL_COST, WALK_COST = 2e-7, 1e-3
 """Cost of a literal, and of strings of classes, which take a walk through all bytes; a hit at every byte costs 1."""
 WORD, PREDICTED = 1e-2, 0.3
-"""Estimates for strings that are rare by their letters: the share of places where a word without letters follows, and of those the share
-that have the next letter, too.  The longer string is chosen."""
+"""Estimates by which the longer of two rare strings is chosen: the share of places with a word, and of these the share that have
+the next letter of a string, too."""
 MOST_COST = 0.02
 """Most cost of atoms: where they are more frequent, `re` alone is as fast."""
 OF_REPEATED = 0.4
@@ -71,7 +71,7 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`shortest`, `longest`: bytes of a match.  `members`: the bytes that a match may have.
+    """Facts of an expression.  `shortest`, `longest`: bytes of a match.  `members`: the bytes that a match may have.
 
     `atoms`: every match has one of these strings of classes; none: no such strings are worth a search.  They have up to
     `longest_atom` bytes (0: there are none), have only `before_members` before them in a match, and begin at least
@@ -135,7 +135,7 @@ class _Choice:
     cost: float = 0.0
 
     def after(self, shortest: int, longest: int, members: int) -> _Choice:
-        """The same behind something of so many bytes, which are among some."""
+        """The choice behind a part of so many bytes, which are among `members`."""
         least, most = self.least_before + shortest, self.most_before + longest
         return _Choice(self.atoms, least, most, self.before_members | members, self.cost)
 

@@ -30,10 +30,10 @@ lanes of a subgroup at once."""
 
 @dataclass
 class ChunkWalk:
-    """`table`: u16 or u32, the next state at state * 256 + byte.  `depth`: of each state.  `slab`: u32 words.
+    """Walks by an automaton's table.  `table`: u16 or u32, the next state at state * 256 + byte.  `depth`: of each state.
 
-    `first`: the lowest accepting state, to be set before a walk.
-    `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `warmup`: bytes before a position that tell the state there.  `lane`: the number of this one.
+    `slab`: u32 words.  `lanes`: of a workgroup.  `chunk`: bytes of a lane.  `warmup`: bytes before a position that tell the
+    state there.  `lane`: the number of this lane.  `first`: the lowest accepting state, to be set before a walk.
     """
 
     b: Builder

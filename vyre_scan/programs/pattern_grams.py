@@ -31,8 +31,8 @@ A workgroup of one subgroup searches a piece, in three steps, in none of which a
     @counts  u32[n]            the number of starts of each piece
     @rests   u32[n]            the first position of each piece that is no start only because nothing has looked there
 
-`capacity`: a multiple of 32, the bytes of a piece or more.  `shift`: 27 - k.  `mask`: the bits of a prefix.  `fold`: what is or-ed to a gram, so that cases
-are alike, or 0.
+`capacity`: a multiple of 32, the bytes of a piece or more.  `shift`: 27 - k.  `mask`: the bits of a prefix.  `fold`: bits that
+are set in each gram, so that cases are alike, or 0.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ others' steps are made.  All pieces of a launch have the same length, and begin 
     @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions, from
                             the index on that is the position of its first byte whose hits are reported
 
-`first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row without the depth.  `words`: a quarter of the
-bytes of a piece.
+`first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row without the depth.
+`words`: a quarter of the bytes of a piece.
 """
 
 from __future__ import annotations

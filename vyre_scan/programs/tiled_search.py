@@ -59,8 +59,8 @@ STRIDES = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class WalkSchedule:
-    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, an odd number of words, so that the lanes of a subgroup read different
-    banks."""
+    """Schedule of `tiled_walk`.  `lanes`: of a workgroup.  `chunk`: bytes of a lane, an odd number of words, so that the lanes
+    of a subgroup read different banks."""
 
     lanes: int = 256
     chunk: int = 60
@@ -72,8 +72,8 @@ class WalkSchedule:
 
 @dataclass(frozen=True)
 class GramSchedule:
-    """`lanes`: of a workgroup.  `rounds`: words of a tile that each lane looks at, a multiple of `unroll`.  `bitmap_words`: of the bitmap,
-    a power of two.  `unroll`: words before a branch, up to 8."""
+    """Schedule of `tiled_grams`.  `lanes`: of a workgroup.  `rounds`: words of a tile that each lane looks at, a multiple of
+    `unroll`.  `bitmap_words`: of the bitmap, a power of two.  `unroll`: words before a branch, up to 8."""
 
     lanes: int = 512
     rounds: int = 12

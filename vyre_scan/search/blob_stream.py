@@ -153,7 +153,7 @@ class _Phase:
 
 
 class BlobStream:
-    """`feed` takes the next part of a file, `finish` is called at its end; both give the matches that they find.
+    """Search in the blobs of a file: `feed` takes its next part, `finish` is called at its end; both give matches.
 
     Matches are those of GrepStream in each of the texts of a blob, of which there are as many as a group has characters.
     `encodings`: "base64", which stands for both of its alphabets, and "hex".  Raises ValueError for a length below 1.

@@ -131,7 +131,7 @@ def may_go_on(octets: Array, blobs: Blobs) -> bool:
 
 
 def _runs(octets: Array, digits: bytes, escapes: Array) -> tuple[Array, Array]:
-    """`digits`: 1 for the bytes of the alphabet.  `escapes`: the places of backslashes that something follows."""
+    """The starts and ends of all runs.  `digits`: 1 for a byte of the alphabet.  `escapes`: the places of backslashes."""
     is_digit = np.zeros(len(octets) + 2, np.bool_)
     is_digit[1:-1] = np.frombuffer(digits, np.bool_)
     # the letters of \n and \r are none of the text

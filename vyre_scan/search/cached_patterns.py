@@ -108,7 +108,7 @@ def encode(expressions: Expressions, atoms: Sequence[SearchTables]) -> bytes:
 
 
 def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, list[SearchTables]]:
-    """The expressions of a payload, and the tables of their atoms, which was made of these patterns.  Raises any exception for another one."""
+    """The expressions of a payload of these patterns, and the tables of their atoms.  Raises any exception for another payload."""
     facts, content = unpack_parts(payload)
     arrays, at = list[Array](), 0
     for kind, *shape in facts["arrays"]:

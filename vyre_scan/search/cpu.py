@@ -41,7 +41,7 @@ TRY_AGAIN = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pieces:
-    """`begins` and `reports` of pattern_walk for `count` pieces, and for some that report nothing, up to a multiple of CHAINS.
+    """Pieces of data as `begins` and `reports` of pattern_walk: `count`, and some that report nothing up to a multiple of CHAINS.
 
     `words`: of a search by walks, a quarter of the bytes of each piece.  `longest`: bytes of the longest,
     rounded up to a multiple of SUBGROUP_SIZE.
@@ -66,7 +66,7 @@ class _Pieces:
 
 @lru_cache(maxsize=8)
 def _filtered_pieces(least: int, start: int, end: int, warmup: int) -> _Pieces:
-    """`least`: bytes of a piece."""
+    """Pieces of `least` bytes and more."""
     report_starts = np.arange(start, end, max(least, 8 * warmup), dtype=np.int64)
     return _Pieces.of(np.maximum(report_starts - warmup, 0), report_starts, end, 0)
 

@@ -16,7 +16,7 @@ __all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceOctets:
-    """`count` bytes in the memory of GPU `number`, from `pointer` on.  `owner`: the array whose memory it is."""
+    """Bytes in the memory of GPU `number`: `count` from `pointer` on.  `owner`: the array whose memory it is."""
 
     pointer: int
     count: int
@@ -57,7 +57,7 @@ def octets_of(data: Any) -> Array:
 
 
 def octets_in_place(data: Any) -> Array | DeviceOctets:
-    """The same, but arrays on a GPU stay there; what their library is doing with them is waited for."""
+    """The bytes as of `octets_of`, but those of an array on a GPU stay there, once its library has written them."""
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
     if type(data) is bytes:

@@ -33,7 +33,7 @@ _TO_BASE64 = bytes.maketrans(b"-_", b"+/")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Encoding:
-    """`characters` hold `octets` bytes.  `last_two`: of base64, those of values 62 and 63.
+    """Encoding of `octets` bytes by `characters` characters.  `last_two`: of base64, those of values 62 and 63.
 
     `values`: u8[256], the value of each character, or one of the numbers above.
     """
@@ -81,7 +81,7 @@ class Encoding:
 
 
 def _values(numbers: Mapping[str, int], padding: bytes = b"") -> NDArray[np.uint8]:
-    """`numbers`: the value of each character that holds bits."""
+    """The table of an encoding.  `numbers`: the value of each character that holds bits."""
     values = np.full(256, BAD, np.uint8)
     values[list(BLANKS)] = BLANK
     values[list(padding)] = PADDING

@@ -50,9 +50,9 @@ ROOM = 1 << 20
 
 
 class SearchedWindow(NamedTuple):
-    """`first`, `size`: its characters in the text.  `hits`: packed, with places from that of character `first` - `before` on.
+    """Window of `size` characters from `first` on, and its hits, with places from that of character `first` - `before` on.
 
-    None in their place: a character holds no bits; then it is the last window.
+    `hits`: None where a character holds no bits; then it is the last window.
     """
 
     first: int

@@ -42,10 +42,10 @@ LEAST_BITS_OF_A_GRAM = 12
 
 @dataclass(frozen=True, eq=False)
 class GpuTables:
-    """`arrays`: of the program's buffers that hold tables, by name.  `params`: those that the tables determine.
+    """Tables of a program, as `arrays` of its buffers and `params`, by their names.
 
-    `num_patterns`: how many matches each accepting state shows.  `memory`: on devices, by their number, the arrays by name, and
-    with `values` by that of the encoding.
+    `num_patterns`: how many matches each accepting state shows.  `memory`: the arrays on devices, by the number of the device,
+    and by name, and for `values` the name of the encoding.
     """
 
     reach: int
@@ -58,7 +58,7 @@ class GpuTables:
 
     @classmethod
     def of(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables | None:
-        """None for automata that a GPU does not walk: those of long literals, and very large ones."""
+        """The tables of an automaton; None for one that a GPU does not walk: of long literals, or a very large one."""
         warmup = search.warmup
         if warmup > WARMUPS[-1]:
             return None

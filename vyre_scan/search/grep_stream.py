@@ -26,7 +26,7 @@ MOST_BLANKS = 1 << 16
 
 
 class GrepMatch(NamedTuple):
-    """`start`, `end`: of the characters in the text as it was given.  `content`: the decoded bytes that match.
+    """Match with its bytes.  `start`, `end`: places of its characters in the text.  `content`: the decoded bytes that match.
 
     `encoding`: of the blob that has it; "" for what no blob has.
     """
@@ -39,7 +39,7 @@ class GrepMatch(NamedTuple):
 
 
 class GrepStream:
-    """`feed` takes the next part of a text, `finish` is called at its end; both give what they find.
+    """Search in a text: `feed` takes its next part, `finish` is called at its end; both give matches.
 
     Where matches overlap, the leftmost is given, of these the longest, and the next one begins behind it; with `overlapping`
     all are, in the order of their ends.  Empty matches are left out.  Of a match of an expression whose matches may have any

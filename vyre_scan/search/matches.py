@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 class Match(NamedTuple):
-    """`data[start:end]` matches; `pattern` is its number."""
+    """Match of `data[start:end]` with the pattern of number `pattern`."""
 
     start: int
     end: int
@@ -46,8 +46,8 @@ class Matches(Sequence[Match]):
         spans: tuple[Offsets, Offsets] | None = None,
         encoding: Encoding | None = None,
     ) -> None:
-        """`spans`: starts and ends in the text as it was given.  None: they are those in the bytes, or follow from them by the
-        encoding of a text without blanks."""
+        """Keep the arrays.  `spans`: starts and ends of the characters in the text.  None: they are those of the bytes, or follow
+        from them by the encoding of a text without blanks."""
         self.starts, self.ends, self.patterns = starts, ends, patterns
         self._spans, self._encoding = spans, encoding
         for array in (starts, ends, patterns, *(spans or ())):

@@ -19,8 +19,8 @@ FEW = 64
 
 @dataclass(slots=True)
 class _Window:
-    """`text` begins at the place `start`; `before`: blanks in front of that.  `blanks`: the places of its own, or None as
-    long as nobody asked."""
+    """Window of a text from the place `start` on.  `before`: blanks in front of it.  `count`: its own blanks.
+    `blanks`: their places, or None as long as nobody asked."""
 
     start: int
     before: int

@@ -36,7 +36,7 @@ FOLD = 0x20202020
 
 @dataclass(frozen=True, eq=False)
 class Prefilter:
-    """`table`: u8[POSITIONS * ENTRIES] of pattern_filter where `stride` is 0, or else the bitmaps of pattern_grams, u32[...]."""
+    """Table of pattern_filter, u8[POSITIONS * ENTRIES], where `stride` is 0, or else the bitmaps of pattern_grams, u32[...]."""
 
     table: Array
     stride: int = 0

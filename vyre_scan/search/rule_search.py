@@ -5,9 +5,9 @@
     starts         |    |----------|             where a match with that atom may begin
     `re`           |==>                 |==>     tries these, and the next match begins behind the last one
 
-Starts that are near each other are tried at once.  A match depends on no more than its bytes and those that anchors and lookaround see, so `re` is shown these alone: between the
-places that it tries, all of the data is passed over.  Where matches have any length, a byte that no match has ends what is
-looked at.
+Starts that are near each other are tried at once.  A match depends on no more than its bytes and those that anchors and
+lookaround see, so `re` is shown these alone, and no bytes between the places that it tries.  Where matches have any length, a
+byte that no match has ends what is looked at.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def _of_patterns(patterns: Patterns, caseless: bool, options: dict[str, Any]) ->
 
 
 def _of_tables(tables: PatternTables, options: dict[str, Any]) -> Scanner:
-    """`options`: arguments of `_set`."""
+    """The scanner of tables.  `options`: the other arguments of `_set`."""
     scanner = Scanner.__new__(Scanner)
     scanner._set(tables, **options)
     return scanner

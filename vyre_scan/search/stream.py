@@ -47,7 +47,7 @@ LONG = 1 << 16
 
 
 class Stream:
-    """`feed` takes the next part of the data, `finish` is called at its end.  Each gives the matches that it brings.
+    """Search in data: `feed` takes its next part, `finish` is called at its end.  Each gives the matches that it brings.
 
     A match of a literal belongs to the part with its last byte, one of an expression to that which shows where it ends.
     Offsets count from the start of the first part.
@@ -183,7 +183,7 @@ class Stream:
         self._search_window(window, len(before))
 
     def _search_window(self, window: Array, overlap: int) -> None:
-        """`overlap`: bytes of the window that were searched before."""
+        """Search a window, whose first `overlap` bytes were searched before."""
         if len(window) == overlap:
             return
         base = self._searched - overlap
@@ -205,7 +205,7 @@ class Stream:
         self._history.append(octets[begin - base : self._searched - base], self._searched, first)
 
     def _add_hits(self, number: int, hits: Array, base: int) -> None:
-        """`number`: of the automaton.  `base`: the place of the first byte that hits count from."""
+        """Add the hits of the automaton with a number.  `base`: the place of the first byte that hits count from."""
         if not len(hits):
             return
         tables = self._tables.searches[number]

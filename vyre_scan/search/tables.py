@@ -49,12 +49,12 @@ class SearchTables:
     def of_literals(
         cls, literals: Sequence[bytes], caseless: bool, owners: Sequence[Sequence[int]] | None = None
     ) -> SearchTables:
-        """`owners`: of each literal, if these are atoms.  Raises LimitExceeded."""
+        """Tables of literals.  `owners`: of each one, if these are atoms.  Raises LimitExceeded."""
         return cls(literal_automaton(literals, caseless), owners, literals, caseless)
 
     @cached_property
     def prefilter(self) -> Prefilter | None:
-        """None where a walk through all bytes is as fast."""
+        """The filter of literals; None where a walk through all bytes is as fast."""
         return prefilter_of(self.literals, self.caseless) if self.literals else None
 
     @cached_property
@@ -74,7 +74,7 @@ class SearchTables:
 
     @cached_property
     def for_gpu(self) -> GpuTables | None:
-        """None if no GPU searches by them."""
+        """The tables of a search on a GPU; None if no GPU searches by them."""
         from .gpu_tables import GpuTables
 
         return GpuTables.of(self.automaton, self.literals, self.caseless)

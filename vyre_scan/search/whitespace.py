@@ -30,7 +30,7 @@ def copy_without_blanks(text: Array, out: Array) -> int:
 
 
 def copy_without_line_breaks(text: Array, out: Array) -> int:
-    """The same, but blanks may be left that are within lines of one length."""
+    """Copy as above, but perhaps with the blanks that are within lines of one length."""
     at = count = 0
     while at < len(text):
         before, lines, end = _equal_lines(text, at)
@@ -47,8 +47,8 @@ def copy_without_line_breaks(text: Array, out: Array) -> int:
 
 
 def _equal_lines(text: Array, at: int) -> tuple[int, Array, int]:
-    """Lines of equal length: the end of the first line from `at` on, u8[lines, length] of those that follow it with one length and one kind of end,
-    and the place behind them."""
+    """The end of the line at `at`, the lines behind it that have one length and one kind of end, u8[lines, length], and the
+    place behind these."""
     none = at, text[:0].reshape(0, 1), at
     breaks = _IS_BLANK[text[at : at + LOOK]]
     first_end = int(breaks.argmax())

@@ -21,7 +21,7 @@ LOOK = 1 << 16
 
 @dataclass
 class LineReport:
-    """`begin` a document, `add` its parts, which end with lines.  `write` gets what is to be printed."""
+    """Report of documents: `begin` one, `add` its parts, which end with lines.  `write` gets what is to be printed."""
 
     options: ScanOptions
     shows_name: bool

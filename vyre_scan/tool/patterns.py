@@ -24,8 +24,7 @@ _NUMBERED = re.compile(r"patterns\[(\d+)\]")
 
 @dataclass(slots=True)
 class PatternList:
-    """`contents`: the bytes of each pattern.  `origins`: where it is from, and the line of a file or 0.  `rules`: whose patterns
-    these are, or None."""
+    """Patterns as bytes.  `origins`: where each is from, and the line of a file or 0.  `rules`: whose patterns these are, or None."""
 
     contents: list[bytes] = field(default_factory=list)
     origins: list[tuple[str, int]] = field(default_factory=list)
@@ -74,7 +73,7 @@ class PatternList:
 
 
 def scanner_of(patterns: PatternList, options: ScanOptions) -> Scanner:
-    """Raises DiagnosticError with the place of each mistake, and ToolError."""
+    """Build the scanner of patterns.  Raises DiagnosticError with the place of each mistake, and ToolError."""
     from ..search.scanner import Scanner
 
     contents, is_bound = patterns.contents, options.bounds in ("word", "whole")

@@ -51,7 +51,7 @@ class _Allowlist:
 
 @dataclass(slots=True)
 class GitleaksRule:
-    """`regex`: "" for a rule of paths alone."""
+    """Rule as gitleaks has it.  `regex`: "" for a rule of paths alone."""
 
     name: str
     description: str = ""
@@ -65,7 +65,7 @@ class GitleaksRule:
 
 @dataclass(slots=True)
 class RuleSet:
-    """`rules` have an expression each, whose number is that of its pattern; `of_paths` have none."""
+    """Rules of a file: `rules` have an expression each, whose number is that of its pattern; `of_paths` have none."""
 
     rules: list[GitleaksRule] = field(default_factory=list)
     of_paths: list[GitleaksRule] = field(default_factory=list)

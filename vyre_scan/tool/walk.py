@@ -116,7 +116,7 @@ class _Walk:
             folders += reversed(inner)
 
     def _is_ignored(self, place: str, absolute: str, rules: Rules, is_folder: bool) -> bool:
-        """Whether a place is ignored by the globs of -g, of which the last that fits decides, else by the innermost ignore file that has a rule."""
+        """Whether a place is ignored: by the last glob of -g that fits, else by the innermost ignore file with a rule that does."""
         slash = "/" * is_folder
         if self._globs is not None:
             fits = self._globs.check_file(place + slash).include
