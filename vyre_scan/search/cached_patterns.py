@@ -20,11 +20,11 @@ from .. import patterns as patterns_package
 from ..arrays import Array
 from ..patterns.automaton import Automaton
 from ..patterns.expression import Expression, read_expressions
-from ..patterns.pattern_list import BOUNDS, Patterns
+from ..patterns.pattern_list import Patterns
 from ..patterns.rule_facts import Facts
 from .tables import PatternTables, SearchTables, atom_tables
 
-__all__ = ["KIND", "cached_tables", "decode", "encode"]
+__all__ = ["KIND", "cached_tables"]
 
 KIND = "patterns"
 
@@ -60,14 +60,13 @@ def cached_tables(patterns: Patterns, caseless: bool, store: Store | None) -> Pa
 
 def _key(patterns: Patterns) -> bytes:
     syntax = [
-        (number, one.flags, one.is_text, one.is_of_re, BOUNDS.index(one.bounds))
-        for number, one in patterns.expressions.items()
+        (k, one.flags, one.is_text, one.is_of_re, one.bounds) for k, one in patterns.expressions.items()
     ]
     contents = [patterns.contents[number] for number in patterns.expressions]
     return digest_of(
         [
             ("compiler", "sources", _sources()),
-            ("syntax", "rows of i64", np.array(syntax, "<i8").tobytes()),
+            ("syntax", "rows", repr(syntax).encode()),
             ("lengths", "u32", np.fromiter(map(len, contents), "<u4", len(contents)).tobytes()),
             ("patterns", "bytes", b"".join(contents)),
         ]
@@ -88,21 +87,19 @@ def _sources() -> bytes:
 
 
 def encode(expressions: Expressions, atoms: Sequence[SearchTables]) -> bytes:
-    """A payload: what is known of expressions, and the arrays of automata, one after the other."""
-    strings = [tables for tables in atoms if not tables.literals]
-    arrays = [getattr(tables.automaton, name) for tables in strings for name in _ARRAYS]
+    """A payload: what is known of expressions and of their atoms, and the arrays of automata, one after the other."""
+    rows, arrays = [], list[Array]()
+    for tables in atoms:
+        own = [] if tables.literals else [getattr(tables.automaton, name) for name in _ARRAYS]
+        literals = [literal.decode("latin-1") for literal in tables.literals]
+        rows.append((tables.owners, literals, [(array.dtype.str, array.shape) for array in own]))
+        arrays += own
     facts = {
         "expressions": [
             [one.number, one.source.decode("latin-1"), asdict(one.facts) | {"atoms": ()}]
             for one in expressions
         ],
-        "literals": [
-            ([literal.decode("latin-1") for literal in tables.literals], tables.owners)
-            for tables in atoms
-            if tables.literals
-        ],
-        "strings": [tables.owners for tables in strings],
-        "arrays": [[array.dtype.str, *array.shape] for array in arrays],
+        "atoms": rows,
     }
     return pack_parts(facts, b"".join(array.tobytes() for array in arrays))
 
@@ -110,19 +107,20 @@ def encode(expressions: Expressions, atoms: Sequence[SearchTables]) -> bytes:
 def decode(payload: bytes, patterns: Patterns) -> tuple[Expressions, list[SearchTables]]:
     """The expressions of a payload of these patterns, and the tables of their atoms.  Raises any exception for another payload."""
     facts, content = unpack_parts(payload)
-    arrays, at = list[Array](), 0
-    for kind, *shape in facts["arrays"]:
-        arrays.append(np.frombuffer(content, kind, prod(shape), at).reshape(shape))
-        at += arrays[-1].nbytes
-    automata = [Automaton(*arrays[k : k + len(_ARRAYS)]) for k in range(0, len(arrays), len(_ARRAYS))]
-    strings = map(SearchTables, automata, facts["strings"])
-    syntax = patterns.expressions
+    atoms, at = list[SearchTables](), 0
+    for owners, literals, forms in facts["atoms"]:
+        arrays = []
+        for dtype, shape in forms:
+            arrays.append(np.frombuffer(content, dtype, prod(shape), at).reshape(shape))
+            at += arrays[-1].nbytes
+        octets = [literal.encode("latin-1") for literal in literals]
+        atoms.append(
+            SearchTables.of_literals(octets, True, owners)
+            if literals
+            else SearchTables(Automaton(*arrays), owners)
+        )
     expressions = tuple(
-        Expression(number, source.encode("latin-1"), syntax[number], Facts(**values))
+        Expression(number, source.encode("latin-1"), patterns.expressions[number], Facts(**values))
         for number, source, values in facts["expressions"]
     )
-    literals = [
-        SearchTables.of_literals([literal.encode("latin-1") for literal in literals], True, owners)
-        for literals, owners in facts["literals"]
-    ]
-    return expressions, [*literals, *strings]
+    return expressions, atoms
