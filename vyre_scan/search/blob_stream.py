@@ -149,7 +149,7 @@ class _Phase:
         """The bytes from `start` up to `end` of what a text holds."""
         bits = self.encoding.bits
         characters = text.characters[self.number + start * 8 // bits : self.number - (-end * 8 // bits)]
-        return self.encoding.decode_few(characters, start * 8 % bits)[: end - start].tobytes()
+        return self.encoding.decode(characters, start * 8 % bits)[: end - start].tobytes()
 
 
 class BlobStream:

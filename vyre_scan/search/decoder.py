@@ -58,7 +58,7 @@ class Decoder:
         """Begin within a text without blanks, at a group of characters; gives the bytes of those `before`, which others
         check."""
         self._num_characters = self._num_values = start
-        return self.encoding.decode_few(before)
+        return self.encoding.decode(before)
 
     @property
     def is_between_groups(self) -> bool:
@@ -89,7 +89,7 @@ class Decoder:
         if rest and lacks_padding and not (may_be_short and self._may_pad):
             raise self._error(f"the text ends within a group of {unit} characters", self._num_characters)
         buffer = self._room_for(len(self._waiting))
-        buffer[self.headroom :] = self.encoding.decode_few(self._waiting)
+        buffer[self.headroom :] = self.encoding.decode(self._waiting)
         return buffer
 
     @property
@@ -130,7 +130,7 @@ class Decoder:
         self._num_values += end
         first, last = (self.headroom + self.encoding.bytes_of(count) for count in (whole, end))
         if end > whole:
-            buffer[first:last] = self.encoding.decode_few(characters[whole:end])
+            buffer[first:last] = self.encoding.decode(characters[whole:end])
         return buffer[:last]
 
     def _first_bad(self, characters: Array, start: int) -> int:

@@ -58,19 +58,17 @@ class Encoding:
         """Bits of a character."""
         return 8 * self.octets // self.characters
 
-    def decode_few(self, characters: NDArray[np.uint8], first_bit: int = 0) -> NDArray[np.uint8]:
+    def decode(self, characters: NDArray[np.uint8], first_bit: int = 0) -> NDArray[np.uint8]:
         """The whole bytes that characters hold, all of which hold bits, from a bit of the first one on."""
-        shifts = np.arange(self.bits - 1, -1, -1, dtype=np.uint8)
-        bits = (self.values[characters][:, None] >> shifts & 1).reshape(-1)[first_bit:]
-        return np.packbits(bits[: len(bits) // 8 * 8])
-
-    def decode_groups(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The bytes of whole groups of characters, all of which hold bits."""
         if self is RAW:
             return characters
-        text = characters.tobytes()
+        zero = bytes([self.values.argmin()])
+        lead = first_bit // (8 - self.bits)  # characters, so that the first bit begins a byte
+        text = zero * lead + characters.tobytes()
+        text += zero * (-len(text) % self.characters)
         octets = a2b_base64(text.translate(_TO_BASE64)) if self.last_two else unhexlify(text)
-        return np.frombuffer(octets, np.uint8)
+        count = (len(characters) * self.bits - first_bit) // 8
+        return np.frombuffer(octets, np.uint8, count, (lead * self.bits + first_bit) // 8)
 
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.

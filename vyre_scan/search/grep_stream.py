@@ -116,7 +116,5 @@ class _MatchedText:
     def content(self, start: int, end: int, first: int, last: int) -> bytes:
         """The decoded bytes from `start` up to `end`, of which the text has the characters from `first` up to `last`."""
         raw = self._raw(first, last)
-        if self.encoding is RAW:
-            return raw.tobytes()
-        characters = raw[self.encoding.values[raw] != BLANK]
-        return self.encoding.decode_few(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()
+        characters = raw if self.encoding is RAW else raw[self.encoding.values[raw] != BLANK]
+        return self.encoding.decode(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()

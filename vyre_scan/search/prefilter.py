@@ -90,33 +90,21 @@ def _set_bits(bitmap: Array, hashes: Array, num_bits: int) -> None:
         np.bitwise_or.at(bitmap, hashes >> shift, bit)
 
 
-_OF_ENTRY = WEIGHTS.reshape(-1, ENTRIES).sum(0)
-_WEIGHT_OF_OCTET = np.array(
-    [
-        [sum(_OF_ENTRY[8 * octet + bit] for bit in range(8) if value >> bit & 1) for value in range(256)]
-        for octet in range(ENTRIES // 8)
-    ]
-)
-"""[8, 256]: the weights of a set of entries, by the octets of the u64 that it is, add up to the set's."""
+_WEIGHT_OF_ENTRY = WEIGHTS.reshape(-1, ENTRIES).sum(0)
 
 
 def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, float]:
     """u8[POSITIONS * ENTRIES], and the share of places that it is expected to leave."""
     sets = _entry_sets(literals, caseless)
     while len(sets) > GROUPS:  # join the neighbours that are alike
-        unions = sets[:-1] | sets[1:]
-        union_shares, shares = np.split(_shares(np.concatenate([unions, sets])), [len(unions)])
-        at = int((union_shares - shares[:-1] - shares[1:]).argmin())
+        unions, shares = sets[:-1] | sets[1:], _shares(sets)
+        at = int((_shares(unions) - shares[:-1] - shares[1:]).argmin())
         sets = np.concatenate([sets[:at], unions[at : at + 1], sets[at + 2 :]])
-    table = np.zeros((POSITIONS, ENTRIES), np.uint8)
-    for number, members in enumerate(sets):
-        entries = members[:, None] >> np.arange(ENTRIES, dtype=np.uint64) & np.uint64(1)
-        table |= entries.astype(np.uint8) << number
-    return table.reshape(-1), float(_shares(sets).sum())
+    return np.packbits(sets, axis=0, bitorder="little").reshape(-1), float(_shares(sets).sum())
 
 
 def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
-    """u64[units, POSITIONS]: the entries that the literals of a unit have at each position, all where one is shorter."""
+    """bool[units, POSITIONS, ENTRIES]: the entries that literals of a unit have at each position, all where one is shorter."""
     ordered = sorted(literal[:POSITIONS].lower() if caseless else literal[:POSITIONS] for literal in literals)
     lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
     octets = prefixes_of(ordered, POSITIONS)
@@ -126,12 +114,11 @@ def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
         sets |= np.where(is_letter, np.uint64(1) << ((octets ^ 32) % ENTRIES).astype(np.uint64), np.uint64(0))
     sets[np.arange(POSITIONS) >= lengths[:, None]] = np.uint64(0xFFFFFFFFFFFFFFFF)
     per_unit = -(-len(ordered) // UNITS)
-    return np.bitwise_or.reduceat(sets, np.arange(0, len(ordered), per_unit), axis=0)
+    units = np.bitwise_or.reduceat(sets, np.arange(0, len(ordered), per_unit), axis=0)
+    bits = np.unpackbits(units.astype("<u8").view(np.uint8), bitorder="little")
+    return bits.reshape(-1, POSITIONS, ENTRIES).view(np.bool_)
 
 
 def _shares(sets: Array) -> Array:
-    """f64[n], the share of places that each group leaves, by its sets of entries, u64[n, POSITIONS]."""
-    cells = sets.astype("<u8").view(np.uint8).reshape(-1, ENTRIES // 8) + np.arange(
-        0, _WEIGHT_OF_OCTET.size, 256
-    )
-    return np.asarray(_WEIGHT_OF_OCTET.take(cells).sum(-1).reshape(-1, POSITIONS).prod(-1))
+    """f64[n], the share of places that each group leaves."""
+    return np.asarray((sets @ _WEIGHT_OF_ENTRY).prod(-1))

@@ -305,7 +305,7 @@ class _DecodedPart:
         group = max(0, first - self.base) // encoding.octets
         stop = min(self.first + encoding.characters_of(max(0, end - self.base)), self.end)
         text = _in_main_memory(self.octets, self.first + group * encoding.characters, stop)
-        decoded = encoding.decode_groups(text), self.base + group * encoding.octets
+        decoded = encoding.decode(text), self.base + group * encoding.octets
         if len(text) > LONG:
             self._rest = decoded  # for those that see all that follows
         return decoded
