@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
-
-from vyre_opt.records import dataclass
 
 from .line_search import Span
 from .options import ScanOptions
@@ -19,41 +16,32 @@ LOOK = 1 << 16
 """Bytes at the start of a document that tell whether it is text."""
 
 
-@dataclass
 class LineReport:
     """Report of documents: `begin` one, `add` its parts, which end with lines.  `write` gets what is to be printed."""
 
-    options: ScanOptions
-    shows_name: bool
-    is_colored: bool
-    write: Callable[[bytes], None]
-    name: str = ""
-    count: int = 0
-    """Lines of the document that were selected."""
-    is_done: bool = False
-    """Whether no more of the document is to be looked at."""
-    _number: int = 1
-    _counted: int = 0  # up to where in the part lines are counted
-    _offset: int = 0  # of the part's data in the document
-    _printed: int = -1  # behind the last line that was printed, in the document
-    _left: int = 0  # lines of context that are still to be printed
-    _has_group: bool = False  # whether lines with context were printed, of any document
-    _tail: bytes = b""  # the last lines of the part before
-    _out: list[bytes] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        options = self.options
+    def __init__(
+        self, options: ScanOptions, shows_name: bool, is_colored: bool, write: Callable[[bytes], None]
+    ) -> None:
+        self.options, self.shows_name, self.is_colored, self.write = options, shows_name, is_colored, write
         self.most = 1 if options.is_brief else options.max_count
         """Lines of a document; None for all."""
         self.before, self.after = (
             0 if options.is_silent else options.context if lines is None else lines
             for lines in (options.before_context, options.after_context)
         )
+        self._has_group = False  # whether lines with context were printed, of any document
+        self._out: list[bytes] = []
+        self.begin("")
 
     def begin(self, name: str) -> None:
-        self.name, self.count, self.is_done = name, 0, self.most == 0
-        self._number, self._counted, self._offset, self._printed, self._left = 1, 0, 0, -1, 0
-        self._tail = b""
+        self.name = name
+        self.count = 0  # of lines that were selected
+        self.is_done = self.most == 0  # whether no more of the document is to be looked at
+        self._number, self._number_place = 1, 0  # of a line, and a place in it or behind it in the part
+        self._offset = 0  # of the part's data in the document
+        self._end = -1  # of the last line that was printed, in the document
+        self._num_after = 0  # lines of context that are still to be printed
+        self._tail = b""  # the last lines of the part before
 
     def add(self, data: bytes, begin: int, end: int, spans: Sequence[Span], is_part: bool = False) -> None:
         """The next part, a slice of `data`, and its matches.  `is_part`: others may follow."""
@@ -66,7 +54,7 @@ class LineReport:
             spans = [(start + shift, stop + shift, number) for start, stop, number in spans]
             begin, end = begin + shift, end + shift
         self._offset -= begin
-        self._counted = begin
+        self._number_place = begin
         is_binary = not (options.text or options.is_silent) and NUL in data[begin : min(end, begin + LOOK)]
         lines = _matching(data, begin, end, spans)
         at = begin
@@ -105,59 +93,52 @@ class LineReport:
         options = self.options
         if self.before or self.after:
             self._context(data, at, start)
-            first, printed = start, self._printed - self._offset
+            first, end = start, self._end - self._offset
             for _ in range(self.before):
-                if first > max(front, printed):
+                if first > max(front, end):
                     first = data.rfind(b"\n", front, first - 1) + 1 or front
-            if self._has_group and (self._printed < 0 or first > printed):
+            if self._has_group and (self._end < 0 or first > end):
                 self._out.append(colored(b"--", CYAN, self.is_colored) + b"\n")
             self._has_group = True
             self._lines(data, first, start)
         if not options.only_matching:
-            self._out += [
-                self._head(data, start, start, b":"),
-                self._highlighted(data, start, stop, inside),
-                b"\n",
-            ]
+            self._print(data, start, start, b":", self._highlighted(data, start, stop, inside))
         elif not options.invert_match:
             for a, b, _ in inside:
                 if a < b:
-                    self._out += [
-                        self._head(data, start, a, b":"),
-                        colored(data[a:b], RED, self.is_colored),
-                        b"\n",
-                    ]
-        self._printed = self._offset + stop + 1
-        self._left = self.after
+                    self._print(data, start, a, b":", colored(data[a:b], RED, self.is_colored))
+        self._end = self._offset + stop + 1
+        self._num_after = self.after
 
     def _context(self, data: bytes, at: int, end: int) -> None:
         """Print what is left of the lines behind the last one that was selected, up to `end`."""
-        while self._left and at < end:
+        while self._num_after and at < end:
             stop = _line_end(data, at, end)
             self._lines(data, at, stop + 1)
             at = stop + 1
-            self._printed = self._offset + at
-            self._left -= 1
+            self._end = self._offset + at
+            self._num_after -= 1
 
     def _lines(self, data: bytes, first: int, end: int) -> None:
         """Print lines of context."""
         while first < end and not self.options.only_matching:
             stop = _line_end(data, first, end)
-            self._out += [self._head(data, first, first, b"-"), data[first:stop], b"\n"]
+            self._print(data, first, first, b"-", data[first:stop])
             first = stop + 1
 
     def _number_at(self, data: bytes, place: int) -> int:
         """The number of the line that has a place of the data."""
-        if place < self._counted:
-            return self._number - data.count(b"\n", place, self._counted)
-        self._number += data.count(b"\n", self._counted, place)
-        self._counted = place
+        if place < self._number_place:
+            return self._number - data.count(b"\n", place, self._number_place)
+        self._number += data.count(b"\n", self._number_place, place)
+        self._number_place = place
         return self._number
 
     def _name(self) -> bytes:
         return colored(shown_name(self.name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
 
-    def _head(self, data: bytes, start: int, place: int, separator: bytes) -> bytes:
+    def _print(self, data: bytes, start: int, place: int, separator: bytes, text: bytes) -> None:
+        """Print text of the line at `start` behind the fields of its head, with the offset of `place`."""
         options, fields = self.options, []
         if self.shows_name:
             fields.append(self._name())
@@ -165,18 +146,17 @@ class LineReport:
             fields.append(colored(b"%d" % self._number_at(data, start), GREEN, self.is_colored))
         if options.byte_offset:
             fields.append(colored(b"%d" % (self._offset + place), GREEN, self.is_colored))
-        behind = colored(separator, CYAN, self.is_colored)
-        return behind.join([*fields, b""]) if fields else b""
+        self._out += [colored(separator, CYAN, self.is_colored).join([*fields, text]), b"\n"]
 
     def _highlighted(self, data: bytes, start: int, stop: int, inside: list[Span]) -> bytes:
         if not self.is_colored or self.options.invert_match:
             return data[start:stop]
-        shown, at = [], start
+        pieces, at = [], start
         for a, b, _ in inside:
             if a >= at and a < b:
-                shown += [data[at:a], colored(data[a:b], RED, True)]
+                pieces += [data[at:a], colored(data[a:b], RED, True)]
                 at = b
-        return b"".join([*shown, data[at:stop]])
+        return b"".join([*pieces, data[at:stop]])
 
 
 def _line_end(data: bytes, place: int, end: int) -> int:
