@@ -23,7 +23,7 @@ from .documents import Unreadable, documents_of, open_parts, output_file, read_s
 from .line_report import LineReport
 from .line_search import LineSearch, PlainSearch, ScannerSearch, Span, line_parts
 from .options import ScanOptions, scan_options
-from .output import CYAN, MAGENTA, Finding, Sarif, TextWindow, colored, finding_line, json_line, shown_name
+from .output import Finding, Sarif, TextWindow, finding_line, json_line, output_line, shown_name, shown_path
 from .walk import STDIN, files_of
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class _Scan:
             needs_line = rules is not None or not options.is_silent
             line, column, text = window.line_of(start) if needs_line else (0, 0, b"")
             pattern = self.patterns.contents[number]
-            finding = Finding(name, start, end, line, column, text, match, number, pattern, encoding)
+            finding = Finding(name, line, column, start, end, number, pattern, match, text, encoding)
             if rules is not None:
                 rule = rules.rules[number]
                 assert self.scanner is not None
@@ -351,12 +351,12 @@ class _Scan:
             raise _Done
         if options.quiet:
             return
-        path = colored(shown_name(name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
+        path = shown_path(name, self.is_colored)
         if (options.files_with_matches and count) or (options.files_without_match and not count):
             self._write(path + b"\n")
         elif options.count and not options.is_brief:
-            head = path + colored(b":", CYAN, self.is_colored) if self.shows_name else b""
-            self._write(head + b"%d\n" % count)
+            shown = name if self.shows_name else None
+            self._write(output_line(shown, [], [b"%d" % count], b":", self.is_colored))
 
     def _write(self, content: bytes) -> None:
         self.out.append(content)

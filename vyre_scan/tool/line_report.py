@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .line_search import Span
 from .options import ScanOptions
-from .output import CYAN, GREEN, MAGENTA, RED, colored, shown_name
+from .output import CYAN, RED, colored, output_line, shown_path
 
 __all__ = ["LineReport"]
 
@@ -61,7 +61,7 @@ class LineReport:
         for start, stop, inside in _others(data, begin, end, lines) if options.invert_match else lines:
             self.count += 1
             if is_binary:
-                self._out.append(self._name() + b": binary file matches\n")
+                self._out.append(shown_path(self.name, self.is_colored) + b": binary file matches\n")
                 self.is_done = True
                 break
             if not options.is_silent:
@@ -134,19 +134,15 @@ class LineReport:
         self._number_place = place
         return self._number
 
-    def _name(self) -> bytes:
-        return colored(shown_name(self.name).encode(errors="surrogateescape"), MAGENTA, self.is_colored)
-
     def _print(self, data: bytes, start: int, place: int, separator: bytes, text: bytes) -> None:
         """Print text of the line at `start` behind the fields of its head, with the offset of `place`."""
-        options, fields = self.options, []
-        if self.shows_name:
-            fields.append(self._name())
+        options, numbers = self.options, list[int]()
         if options.line_number:
-            fields.append(colored(b"%d" % self._number_at(data, start), GREEN, self.is_colored))
+            numbers.append(self._number_at(data, start))
         if options.byte_offset:
-            fields.append(colored(b"%d" % (self._offset + place), GREEN, self.is_colored))
-        self._out += [colored(separator, CYAN, self.is_colored).join([*fields, text]), b"\n"]
+            numbers.append(self._offset + place)
+        path = self.name if self.shows_name else None
+        self._out.append(output_line(path, numbers, [text], separator, self.is_colored))
 
     def _highlighted(self, data: bytes, start: int, stop: int, inside: list[Span]) -> bytes:
         if not self.is_colored or self.options.invert_match:

@@ -7,16 +7,14 @@ that a finding is one line, a terminal is told nothing, and the bytes can be tol
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, field
 from typing import Any
 
 from vyre_opt.records import dataclass
 
 __all__ = [
     "CYAN",
-    "GREEN",
-    "MAGENTA",
     "RED",
     "Finding",
     "Sarif",
@@ -24,8 +22,9 @@ __all__ = [
     "colored",
     "finding_line",
     "json_line",
-    "shown_name",
+    "output_line",
 ]
+__all__ += ["shown_name", "shown_path"]
 
 NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
@@ -33,7 +32,7 @@ STDIN_NAME = "(standard input)"
 
 MAGENTA, GREEN, CYAN, RED = "35", "32", "36", "01;31"
 """grep's colours of a file's name, a number, what separates them, and a match."""
-KEPT = 1 << 20
+MOST_BEFORE = 1 << 20
 """Bytes of earlier parts in which a finding may begin, so that its line is known."""
 MOST_LINE = 1 << 12
 """Bytes of a line that are shown with a finding."""
@@ -58,20 +57,21 @@ def _printable(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A match with its place: `start`, `end` in the document as it is, `line` and `column` from 1, and the text of that line.
+    """A match with its place: `line` and `column` from 1, `start` and `end` in the document as it is; `text`: of that line.
 
-    `encoding`: of the blob that has it, or "".  `rule`: the name of a rule, or "".  `secret`: its part of the match.
+    `number`: of the pattern.  `encoding`: of the blob that has it, or "".  `rule`: the name of a rule, or "".
+    `secret`: its part of the match.
     """
 
     path: str
-    start: int
-    end: int
     line: int
     column: int
-    text: bytes
-    match: bytes
+    start: int
+    end: int
     number: int
     pattern: bytes
+    match: bytes
+    text: bytes
     encoding: str = ""
     rule: str = ""
     secret: bytes = b""
@@ -84,8 +84,8 @@ class TextWindow:
         self.data, self.base, self._lines = b"", 0, 1
 
     def add(self, part: bytes) -> int:
-        """The next part, and where in the document it begins; of those before KEPT bytes stay."""
-        cut = max(0, len(self.data) - KEPT)
+        """The next part, and where in the document it begins; of those before MOST_BEFORE bytes stay."""
+        cut = max(0, len(self.data) - MOST_BEFORE)
         self._lines += self.data.count(b"\n", 0, cut)
         begin = self.base + len(self.data)
         self.data, self.base = (self.data[cut:] + part if self.data else part), self.base + cut
@@ -100,44 +100,37 @@ class TextWindow:
         return self._lines + self.data.count(b"\n", 0, begin), at - begin + 1, line[:MOST_LINE]
 
 
+def output_line(
+    path: str | None, numbers: Sequence[int], texts: Sequence[bytes], separator: bytes, is_colored: bool
+) -> bytes:
+    """A line of output: the name of a file, if it is shown, numbers and texts."""
+    fields = [] if path is None else [shown_path(path, is_colored)]
+    fields += [colored(b"%d" % number, GREEN, is_colored) for number in numbers]
+    return colored(separator, CYAN, is_colored).join([*fields, *texts]) + b"\n"
+
+
 def finding_line(
     finding: Finding, shows_name: bool, shows_line: bool, shows_offset: bool, is_colored: bool
 ) -> bytes:
-    fields = [(shown_name(finding.path).encode(errors="surrogateescape"), MAGENTA)] if shows_name else []
-    fields += [(b"%d" % finding.line, GREEN)] if shows_line else []
-    fields += [(b"%d" % finding.start, GREEN)] if shows_offset else []
+    numbers = [finding.line] * shows_line + [finding.start] * shows_offset
     labels = [label.encode() for label in (finding.encoding, finding.rule) if label]
-    separator = colored(b":", CYAN, is_colored)
-    head = [colored(text, color, is_colored) for text, color in fields]
     match = colored(escaped(finding.match).encode(errors="surrogateescape"), RED, is_colored)
-    return separator.join([*head, *labels, match]) + b"\n"
+    return output_line(finding.path if shows_name else None, numbers, [*labels, match], b":", is_colored)
 
 
 def json_line(finding: Finding) -> bytes:
     """A finding as an object.  What is no UTF-8 is {"base64": ...} in the place of a string."""
     import json
 
-    record: dict[str, Any] = {
-        "path": _json_text(os.fsencode(shown_name(finding.path))),
-        "line": finding.line,
-        "column": finding.column,
-        "start": finding.start,
-        "end": finding.end,
-        "number": finding.number,
-        "pattern": _json_text(finding.pattern),
-        "match": _json_text(finding.match),
-        "text": _json_text(finding.text),
-    }
-    if finding.encoding:
-        record["encoding"] = finding.encoding
-    if finding.rule:
-        record |= {"rule": finding.rule, "secret": _json_text(finding.secret)}
-    return json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
+    record = asdict(finding) | {"path": os.fsencode(shown_name(finding.path))}
+    absent = ["encoding"] * (not finding.encoding) + ["rule", "secret"] * (not finding.rule)
+    texts = {name: _json_text(value) for name, value in record.items() if name not in absent}
+    return json.dumps(texts, ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
 
 
-def _json_text(content: bytes) -> Any:
+def _json_text(content: Any) -> Any:
     try:
-        return content.decode()
+        return content.decode() if isinstance(content, bytes) else content
     except UnicodeDecodeError:
         from base64 import b64encode
 
@@ -163,30 +156,25 @@ class Sarif:
 
     def add(self, finding: Finding) -> None:
         from json import dumps
+        from urllib.parse import quote_from_bytes
 
         name, description = self.rules[finding.number]
         secret = escaped(finding.secret or finding.match)
         within = f" in {finding.encoding}" if finding.encoding else ""
+        region = {
+            "startLine": finding.line,
+            "startColumn": len(finding.text[: finding.column - 1].decode(errors="replace")) + 1,
+            "byteOffset": finding.start,
+            "byteLength": finding.end - finding.start,
+            "snippet": {"text": finding.text.decode(errors="replace")},
+        }
+        uri = quote_from_bytes(os.fsencode(shown_name(finding.path)))
         result = {
             "ruleId": name,
             "ruleIndex": finding.number,
             "level": "error",
             "message": {"text": f"{description or name}{within}: {secret}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": _uri(finding.path)},
-                        "region": {
-                            "startLine": finding.line,
-                            "startColumn": len(finding.text[: finding.column - 1].decode(errors="replace"))
-                            + 1,
-                            "byteOffset": finding.start,
-                            "byteLength": finding.end - finding.start,
-                            "snippet": {"text": finding.text.decode(errors="replace")},
-                        },
-                    }
-                }
-            ],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}],
         }
         separator = b",\n" if self._has_results else b""
         self.write(separator + dumps(result).encode())
@@ -196,12 +184,10 @@ class Sarif:
         self.write(b"\n]}]}\n")
 
 
-def _uri(path: str) -> str:
-    from urllib.parse import quote_from_bytes
-
-    return quote_from_bytes(os.fsencode(shown_name(path)))
-
-
 def shown_name(path: str) -> str:
     """The name of a file in output and messages."""
     return STDIN_NAME if path == "-" else path
+
+
+def shown_path(path: str, is_colored: bool) -> bytes:
+    return colored(shown_name(path).encode(errors="surrogateescape"), MAGENTA, is_colored)
