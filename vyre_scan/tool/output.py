@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from vyre_opt.records import dataclass
@@ -122,10 +122,13 @@ def json_line(finding: Finding) -> bytes:
     """A finding as an object.  What is no UTF-8 is {"base64": ...} in the place of a string."""
     import json
 
-    record = asdict(finding) | {"path": os.fsencode(shown_name(finding.path))}
-    absent = ["encoding"] * (not finding.encoding) + ["rule", "secret"] * (not finding.rule)
-    texts = {name: _json_text(value) for name, value in record.items() if name not in absent}
-    return json.dumps(texts, ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
+    record = {name: _json_text(getattr(finding, name)) for name in Finding.__slots__}
+    record["path"] = _json_text(os.fsencode(shown_name(finding.path)))
+    if not finding.encoding:
+        del record["encoding"]
+    if not finding.rule:
+        del record["rule"], record["secret"]
+    return json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
 
 
 def _json_text(content: Any) -> Any:
