@@ -124,7 +124,7 @@ class GpuSearch:
 
     def __init__(self, tables: GpuTables, encoding: Encoding, dispatcher: CudaDispatcher) -> None:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
-        self.before = -(-encoding.characters_of(tables.reach) // ALIGNED) * ALIGNED
+        self.before = -(-encoding.characters_of(tables.automaton.warmup) // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
         with self.gpu, translated_errors("preparing a search"):

@@ -6,8 +6,9 @@ where one may begin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,66 +45,48 @@ LEAST_BITS_OF_A_GRAM = 12
 class GpuTables:
     """Tables of a program, as `arrays` of its buffers and `params`, by their names.
 
-    `num_patterns`: how many matches each accepting state shows.  `memory`: the arrays on devices, by the number of the device,
-    and by name, and for `values` the name of the encoding.
+    `program_of`: gives the program for the name of an encoding.  `tile`: decoded bytes of its tiles.  `memory`: the arrays on
+    devices, by the number of the device, and by name, and for `values` the name of the encoding.
     """
 
-    reach: int
+    automaton: Automaton
+    program_of: Callable[[str], Program]
+    tile: int
     arrays: dict[str, Array]
     params: dict[str, int]
-    num_patterns: Array
-    stride: int = 0
-    grams: GramSchedule = GRAMS
     memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables | None:
         """The tables of an automaton; None for one that a GPU does not walk: of long literals, or a very large one."""
-        warmup = search.warmup
-        if warmup > WARMUPS[-1]:
+        warmup = next((common for common in WARMUPS if search.warmup <= common), None)
+        if warmup is None:
             return None
-        cells = search.num_states * 256
-        if cells > MOST_WALKED_CELLS and literals and min(map(len, literals)) >= GRAM:
-            return cls._of_grams(search, literals, caseless)
+        cells, shortest = search.num_states * 256, min(map(len, literals), default=0)
+        if cells > MOST_WALKED_CELLS and shortest >= GRAM:
+            schedule = GRAMS if len(literals) <= _most_grams(GRAMS) else MANY_GRAMS
+            strides = min(shortest - GRAM + 1, max(1, _most_grams(schedule) // len(literals)))
+            stride = max(stride for stride in STRIDES if stride <= strides)
+            fold = FOLD if caseless else 0
+            prefixes = prefixes_of(literals, stride + GRAM - 1)
+            bitmap = gram_bitmap(prefixes, stride, schedule.bitmap_words, fold, 2)
+            arrays = {"bitmap": bitmap, "columns": search.columns, "rows": search.cells}
+            program_of = partial(tiled_grams, warmup=warmup, stride=stride, schedule=schedule)
+            return cls(search, program_of, schedule.tile, arrays, search.params | {"fold": fold})
         if cells > MOST_CELLS:
             return None
-        dtype = np.uint16 if search.num_states <= 1 << 16 else np.uint32
-        table = search.transitions.astype(dtype)[:, search.classes].reshape(-1)
-        arrays = {"table": table, "depth": search.depth.astype(np.uint16)}
-        params = {"first_accepting": search.first_accepting}
-        return cls(warmup, arrays, params, search.num_patterns)
-
-    @classmethod
-    def _of_grams(cls, search: Automaton, literals: Sequence[bytes], caseless: bool) -> GpuTables:
-        few, many = (schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
-        count, shortest = len(literals), min(map(len, literals))
-        schedule = GRAMS if count <= few else MANY_GRAMS
-        bits = few if schedule is GRAMS else many
-        stride = max(s for s in STRIDES if s == 1 or (s + GRAM - 1 <= shortest and s * count <= bits))
-        fold = FOLD if caseless else 0
-        prefixes = prefixes_of(literals, stride + GRAM - 1)
-        arrays = {
-            "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold, 2),
-            "columns": search.columns,
-            "rows": search.cells,
-        }
-        return cls(
-            search.warmup, arrays, search.params | {"fold": fold}, search.num_patterns, stride, schedule
+        is_narrow = search.num_states <= 1 << 16
+        dtype = DataType.U16 if is_narrow else DataType.U32
+        table = search.transitions.astype(np.uint16 if is_narrow else np.uint32)[:, search.classes].reshape(
+            -1
         )
+        arrays = {"table": table, "depth": search.depth.astype(np.uint16)}
+        program_of = partial(tiled_walk, warmup=warmup, schedule=WALK, table_dtype=dtype)
+        return cls(search, program_of, WALK.tile, arrays, {"first_accepting": search.first_accepting})
 
     def program(self, encoding: Encoding) -> Program:
         """The program for text in an encoding."""
-        name = "base64" if encoding.last_two else encoding.name  # alphabets are data
-        warmup = next(common for common in WARMUPS if self.reach <= common)
-        if self.stride:
-            return tiled_grams(name, warmup, self.stride, self.grams)
-        is_narrow = self.arrays["table"].dtype == np.uint16
-        return tiled_walk(name, warmup, WALK, DataType.U16 if is_narrow else DataType.U32)
-
-    @property
-    def tile(self) -> int:
-        """Decoded bytes of a tile of the program."""
-        return self.grams.tile if self.stride else WALK.tile
+        return self.program_of("base64" if encoding.last_two else encoding.name)  # alphabets are data
 
     def sorted_unique(self, hits: Array) -> Array:
         """Hits in the order of their places, each place once, with the state that shows most there."""
@@ -111,6 +94,10 @@ class GpuTables:
         places = (hits >> np.uint64(32)).astype(np.uint32)
         if not (places[1:] == places[:-1]).any():
             return hits
-        order = np.lexsort((self.num_patterns[hits.astype(np.uint32)], places))
+        order = np.lexsort((self.automaton.num_patterns[hits.astype(np.uint32)], places))
         is_last = np.append(places[1:] != places[:-1], True)
         return np.asarray(hits[order][is_last])
+
+
+def _most_grams(schedule: GramSchedule) -> int:
+    return schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM
