@@ -46,11 +46,31 @@ POSIX = {
 
 _POSIX = re.compile(rb"\[:(\^?)([a-zA-Z]*):\]")
 _CLASS = re.compile(rb"\[\^?\]?(?:\[:\^?[a-zA-Z]*:\]|\\.|[^\]\\])*\]", re.DOTALL)
-_FLAG_GROUP = re.compile(rb"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CODE_POINT = re.compile(rb"\\x\{([0-9a-fA-F]{1,6})\}")
 _VERBOSE_OR_LOCALE = re.compile(rb"\(\?[a-zA-Z]*[xL]")
 _ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
+_TOKEN = re.compile(
+    rb"""
+    (?P<comment> \(\?\# [^)]* \)? )
+    | (?P<flags> \(\? (?P<on>[a-zA-Z]*) (?:-(?P<off>[a-zA-Z]+))? (?P<end>[:)]) )
+    | (?P<name> \(\?< (?=[^=!]) )
+    | (?P<open> \(\?\( [^)]* \)? | \( )
+    | (?P<close> \) )
+    | (?P<option> \| )
+    | (?P<byte_class> \[ )
+    | (?P<quote> \\Q (?P<literal>.*?) (?:\\E|\Z) )
+    | (?P<end_of_text> \\z )
+    | (?P<category> \\[pP] )
+    | (?P<point> \\x\{ (?P<number>[0-9a-fA-F]{1,6}) \} )
+    | (?P<dot> \. )
+    | (?P<character> """
+    + _CHARACTER.pattern
+    + rb""" )
+    | \\. | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 MAX_CODE_POINT = 0x10FFFF
 ASCII = (1 << 128) - 1
 
@@ -102,11 +122,14 @@ def _error(expression: bytes, name: str, at: int, message: str, advice: str | No
 
 @dataclass(slots=True)
 class _Scope:
-    """A group that is open.  `opened`: flags within it, each a group that it ends with."""
+    """A group that is open.  `openings`: of the groups in it that flags begin, and that end with it."""
 
     is_utf8: bool
     is_dotall: bool
-    opened: list[bytes] = field(default_factory=list)
+    openings: list[bytes] = field(default_factory=list)
+
+    def inner(self) -> _Scope:
+        return _Scope(self.is_utf8, self.is_dotall)
 
 
 class _Translation:
@@ -122,102 +145,68 @@ class _Translation:
         self.out += part
         self.places += [min(self.at, len(self.text) - 1)] * len(part)
 
-    def take(self, count: int) -> None:
-        """Copy so many bytes."""
-        for _ in range(min(count, len(self.text) - self.at)):
-            self.emit(self.text[self.at : self.at + 1])
-            self.at += 1
+    def copy(self, end: int) -> None:
+        self.out += self.text[self.at : end]
+        self.places += range(self.at, end)
 
     def run(self, is_dotall: bool) -> None:
         scopes = [_Scope(False, is_dotall)]
-        while self.at < len(self.text):
-            scope = scopes[-1]
-            match self.text[self.at : self.at + 1]:
-                case b"(":
-                    self.group(scopes)
-                case b")":
-                    self.emit(b")" * len(scope.opened))
-                    self.take(1)
-                    if len(scopes) > 1:
-                        scopes.pop()
-                case b"|":
-                    self.emit(b")" * len(scope.opened))
-                    self.take(1)
-                    self.emit(b"".join(scope.opened))
-                case b"[":
-                    self.byte_class(scope.is_utf8)
-                case b"\\":
-                    self.escape()
-                case b"." if scope.is_utf8:
-                    first = r"\x00-\x7f" if scope.is_dotall else r"\x00-\x09\x0b-\x7f"
-                    self.emit(f"(?:[{first}]|{ANY_WIDE})".encode())
-                    self.at += 1
+        while token := _TOKEN.match(self.text, self.at):
+            scope, end = scopes[-1], token.end()
+            match token.lastgroup:
+                case "flags":
+                    self.flags(token, scopes)
+                case "name":
+                    self.emit(b"(?P<")
+                    scopes.append(scope.inner())
+                case "open":
+                    self.copy(end)
+                    scopes.append(scope.inner())
+                case "close":
+                    self.emit(b")" * len(scope.openings) + b")")
+                    scopes = scopes[:-1] or scopes
+                case "option":
+                    self.emit(b")" * len(scope.openings) + b"|")
+                    self.at = end
+                    self.emit(b"".join(scope.openings))
+                case "byte_class":
+                    end = self.byte_class(scope.is_utf8)
+                case "quote":
+                    self.emit(re.escape(token["literal"]))
+                case "end_of_text":
+                    self.emit(b"\\Z")
+                case "category":
+                    self.fail("classes of Unicode are not among those of bytes", r"write [A-Za-z], or \w")
+                case "point":
+                    self.emit(b"(?:" + _escaped(self.encoded(int(token["number"], 16))) + b")")
+                case "dot" if scope.is_utf8:
+                    first = rb"\x00-\x7f" if scope.is_dotall else rb"\x00-\x09\x0b-\x7f"
+                    self.emit(b"(?:[" + first + b"]|" + ANY_WIDE + b")")
+                case "character" if scope.is_utf8 or self.is_text:
+                    self.emit(b"(?:" + _escaped(token[0]) + b")")
                 case _:
-                    self.character(scope.is_utf8)
+                    self.copy(end)
+            self.at = end
         if len(scopes) == 1:
-            self.emit(b")" * len(scopes[0].opened))
+            self.emit(b")" * len(scopes[0].openings))
 
-    def character(self, is_utf8: bool) -> None:
-        character = _CHARACTER.match(self.text, self.at) if is_utf8 or self.is_text else None
-        if character is None:
-            self.take(1)
-            return
-        self.emit(b"(?:" + _escaped(character[0]).encode() + b")")
-        self.at = character.end()
-
-    def group(self, scopes: list[_Scope]) -> None:
-        scope = scopes[-1]
-        if self.text.startswith(b"(?#", self.at):
-            end = self.text.find(b")", self.at)
-            self.take((len(self.text) if end < 0 else end + 1) - self.at)
-            return
-        setting = _FLAG_GROUP.match(self.text, self.at)
-        if setting is None:
-            if self.text.startswith(b"(?<", self.at) and self.text[self.at + 3 : self.at + 4] not in b"=!":
-                self.emit(b"(?P<")
-                self.at += 3
-            elif self.text.startswith(b"(?(", self.at):
-                self.take(self.text.find(b")", self.at) + 1 - self.at or 3)
-            else:
-                self.take(1)
-            scopes.append(_Scope(scope.is_utf8, scope.is_dotall))
-            return
-        on, off = setting[1], setting[2] or b""
+    def flags(self, token: re.Match[bytes], scopes: list[_Scope]) -> None:
+        """Flags of a group, or of what follows in the group that is open, which then begins a group of its own."""
+        scope, on, off = scopes[-1], token["on"], token["off"] or b""
         if b"U" in on + off:
-            self.fail(
-                "the flag U, which makes repetition lazy, has no meaning here", "write *? for *, +? for +"
-            )
-        if setting[3] == b":":
-            scope = _Scope(scope.is_utf8, scope.is_dotall)
+            advice = "write *? for *, +? for +"
+            self.fail("the flag U, which makes repetition lazy, has no meaning here", advice)
+        if token["end"] == b":":
+            scope = scope.inner()
             scopes.append(scope)
         scope.is_utf8 = (scope.is_utf8 or b"u" in on) and b"u" not in off
         scope.is_dotall = (scope.is_dotall or b"s" in on) and b"s" not in off
-        additions, removals = on.replace(b"u", b""), off.replace(b"u", b"")
-        opening = b"(?" + additions + (b"-" + removals if removals else b"") + b":"
-        if setting[3] == b":" or additions or removals:
+        on, off = on.replace(b"u", b""), off.replace(b"u", b"")
+        opening = b"(?" + on + (b"-" + off if off else b"") + b":"
+        if token["end"] == b":" or on or off:
             self.emit(opening)
-        if setting[3] == b")" and (additions or removals):
-            scope.opened.append(opening)
-        self.at = setting.end()
-
-    def escape(self) -> None:
-        following = self.text[self.at + 1 : self.at + 2]
-        if following == b"Q":
-            end = self.text.find(b"\\E", self.at)
-            end = len(self.text) if end < 0 else end
-            literal = self.text[self.at + 2 : end]
-            self.emit(re.escape(literal))
-            self.at = min(end + 2, len(self.text))
-        elif following == b"z":
-            self.emit(b"\\Z")
-            self.at += 2
-        elif following in (b"p", b"P"):
-            self.fail("classes of Unicode are not among those of bytes", r"write [A-Za-z], or \w")
-        elif point := _CODE_POINT.match(self.text, self.at):
-            self.emit(f"(?:{_escaped(self.encoded(int(point[1], 16)))})".encode())
-            self.at = point.end()
-        else:
-            self.take(2)
+        if token["end"] == b")" and (on or off):
+            scope.openings.append(opening)
 
     def encoded(self, point: int) -> bytes:
         if point > MAX_CODE_POINT or 0xD800 <= point < 0xE000:
@@ -226,19 +215,20 @@ class _Translation:
 
     # --- classes
 
-    def byte_class(self, is_utf8: bool) -> None:
+    def byte_class(self, is_utf8: bool) -> int:
+        """Write out a class, and return its end."""
         start = self.at
         whole = _CLASS.match(self.text, start)
         if whole is None:
             self.fail("unterminated character set")
         is_wide = is_utf8 or (self.is_text and not whole[0].isascii()) or b"\\x{" in whole[0]
         if not is_wide and not _POSIX.search(whole[0]):
-            self.take(len(whole[0]))  # as `re` has it
-            return
+            self.copy(whole.end())  # as `re` has it
+            return whole.end()
         self.at += 1
         is_negated = self.text.startswith(b"^", self.at)
         self.at += is_negated
-        members, wide, is_first = 0, list[str](), True
+        members, wide, is_first = 0, list[bytes](), True
         while is_first or not self.text.startswith(b"]", self.at):
             is_first = False
             if self.at == len(self.text):
@@ -267,8 +257,8 @@ class _Translation:
         if is_utf8 and members > ASCII:
             members, wide = members & ASCII, [ANY_WIDE]
         end, self.at = self.at + 1, start  # the place of what is emitted
-        self.emit(_written(members, wide, is_negated, is_utf8).encode())
-        self.at = end
+        self.emit(_written(members, wide, is_negated, is_utf8))
+        return end
 
     def posix(self, match: re.Match[bytes]) -> int:
         """The bytes of a POSIX class, as bits."""
@@ -312,24 +302,24 @@ def _members(byte_class: bytes) -> int:
     return members_of(kind, value, 0)
 
 
-def _written(members: int, wide: list[str], is_negated: bool, is_utf8: bool) -> str:
+def _written(members: int, wide: list[bytes], is_negated: bool, is_utf8: bool) -> bytes:
     """A class of bytes, as bits, and of characters above 127, or of all others, in the syntax of `re`."""
     octets = _escaped(bytes(byte for byte in range(256) if members >> byte & 1))
     if is_negated and not wide:
-        return f"(?:[^{octets}\\x80-\\xff]|{ANY_WIDE})" if is_utf8 else f"[^{octets}]"
-    one = "|".join([f"[{octets}]"] * bool(octets) + wide)
-    return f"(?:(?!{one})(?:[\\x00-\\x7f]|{ANY_WIDE}))" if is_negated else f"(?:{one})"
+        return rb"(?:[^" + octets + rb"\x80-\xff]|" + ANY_WIDE + b")" if is_utf8 else b"[^" + octets + b"]"
+    one = b"|".join([b"[" + octets + b"]"] * bool(octets) + wide)
+    return b"(?:(?!" + one + rb")(?:[\x00-\x7f]|" + ANY_WIDE + b"))" if is_negated else b"(?:" + one + b")"
 
 
-def _escaped(octets: bytes) -> str:
-    return "".join(f"\\x{octet:02x}" for octet in octets)
+def _escaped(octets: bytes) -> bytes:
+    return b"".join(b"\\x%02x" % octet for octet in octets)
 
 
-def _utf8(low: int, high: int) -> str:
+def _utf8(low: int, high: int) -> bytes:
     """The bytes of the characters from one number above 127 to another, as alternatives."""
-    return "|".join(
-        "".join(
-            f"\\x{first:02x}" if first == last else f"[\\x{first:02x}-\\x{last:02x}]"
+    return b"|".join(
+        b"".join(
+            b"\\x%02x" % first if first == last else b"[\\x%02x-\\x%02x]" % (first, last)
             for first, last in zip(begin, end, strict=True)
         )
         for begin, end in _spans(low, high)

@@ -19,7 +19,7 @@ SYNTAX = [
     rb"(", rb")", rb"a)", rb"(a", rb"[", rb"[a", rb"[]", rb"[^]", rb"[b-a]", rb"[\d-z]", rb"[a-\d]", rb"*a", rb"+", rb"?a",
     rb"a**", rb"a{2}{3}", rb"a{3,2}", rb"(?", rb"(?P", rb"(?P<", rb"(?P<1>a)", rb"(?P<n>a)(?P<n>b)", rb"(?P=n)",
     rb"\q", rb"\xg", rb"\x1", rb"\8", rb"\1", rb"\477", rb"[\8]", rb"[\q]", rb"\u0041",
-    rb"\N{DIGIT ONE}", rb"(?#a", rb"(?(2)a)", rb"a|*", rb"^*", rb"x{99999999999999999999}", b"\\", rb"(?<=a+)b",
+    rb"\N{DIGIT ONE}", rb"(?#a", rb"(?(2)a)", rb"a(?(1", rb"(?<", rb"a|*", rb"^*", rb"x{99999999999999999999}", b"\\", rb"(?<=a+)b",
 ]  # fmt: skip
 
 
