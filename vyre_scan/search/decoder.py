@@ -82,13 +82,11 @@ class Decoder:
 
     def finish(self) -> Array:
         """A buffer that ends with the bytes of the last characters."""
-        unit = self.encoding.characters
-        rest = len(self._waiting) % unit
-        lacks_padding = self._padding < -rest % unit
+        unit, rest = self.encoding.characters, len(self._waiting)
         may_be_short = not self._padding and not (self.strict and self.encoding.needs_padding)
-        if rest and lacks_padding and not (may_be_short and self._may_pad):
+        if self._padding < -rest % unit and not (may_be_short and self._may_pad):
             raise self._error(f"the text ends within a group of {unit} characters", self._num_characters)
-        buffer = self._room_for(len(self._waiting))
+        buffer = self._room_for(rest)
         buffer[self.headroom :] = self.encoding.decode(self._waiting)
         return buffer
 
@@ -112,12 +110,8 @@ class Decoder:
         num_blanks = waiting + len(text) - len(characters)
         whole = len(characters) // BLOCK * BLOCK
         buffer, bad = self._blocks(characters, whole)
-        if bad is None:
-            bad = self._first_bad(characters, whole)
-        if (
-            not (self.strict or is_unruly)
-            and (self.encoding.values[characters[bad : bad + PADDED]] == BLANK).any()
-        ):
+        may_skip = not (self.strict or is_unruly)
+        if may_skip and (self.encoding.values[characters[bad : bad + PADDED]] == BLANK).any():
             is_unruly, self._skips_blanks = self._skips_blanks, True
             return self._window(text, is_unruly)
         self.places.add(self._num_characters, text, num_blanks)
@@ -133,11 +127,6 @@ class Decoder:
             buffer[first:last] = self.encoding.decode(characters[whole:end])
         return buffer[:last]
 
-    def _first_bad(self, characters: Array, start: int) -> int:
-        """The place of the first one from `start` on that holds no bits, or how many there are."""
-        is_bad = self.encoding.values[characters[start:]] >= PADDING
-        return start + int(is_bad.argmax()) if is_bad.any() else len(characters)
-
     def _check_padding(self, characters: Array, start: int) -> None:
         """Raise an error unless all characters from `start` on are padding, and no more of it than there may be."""
         is_padding = self.encoding.values[characters[start:]] == PADDING
@@ -146,7 +135,7 @@ class Decoder:
         if count > most:
             raise self._error("`=` where no padding belongs", self._place(characters, start + most))
         if count < len(is_padding):
-            self._refuse(characters, start + count, is_behind=count > 0 or self._padding > 0)
+            raise self._wrong_character(characters, start + count, count > 0 or self._padding > 0)
         self._padding += count
 
     def _place(self, characters: Array, index: int) -> int:
@@ -154,15 +143,13 @@ class Decoder:
         number = self._num_values + self._padding + index
         return int(self.places.of(np.array([number], np.uint64))[0])
 
-    def _refuse(self, characters: Array, bad: int, is_behind: bool) -> None:
-        place = self._place(characters, bad)
+    def _wrong_character(self, characters: Array, bad: int, is_behind_padding: bool) -> EncodingError:
+        place, value = self._place(characters, bad), self.encoding.values[characters[bad]]
         character = ascii(chr(characters[bad]))
-        if is_behind and self.encoding.values[characters[bad]] < PADDING:
-            raise self._error(f"{character} behind the padding", place)
-        advice = ""
-        if self.encoding.values[characters[bad]] == BLANK:
-            advice = "strict=False skips blanks and line breaks"
-        raise self._error(f"{character} is no character of {self.encoding.name}", place, advice)
+        if is_behind_padding and value < PADDING:
+            return self._error(f"{character} behind the padding", place)
+        advice = "strict=False skips blanks and line breaks" if value == BLANK else ""
+        return self._error(f"{character} is no character of {self.encoding.name}", place, advice)
 
     def _error(self, what: str, place: int, advice: str = "") -> EncodingError:
         return EncodingError(f"at character {place}: {what}", place, advice)
@@ -178,13 +165,15 @@ class Decoder:
     def _room_for(self, characters: int) -> Array:
         return self._memory("bytes", self.headroom + self.encoding.bytes_of(characters))
 
-    def _blocks(self, characters: Array, whole: int) -> tuple[Array, int | None]:
+    def _blocks(self, characters: Array, whole: int) -> tuple[Array, int]:
         """A buffer for the bytes of all characters, with those of the first `whole`, of some blocks, behind the headroom;
-        and the place of the first of these that holds no bits."""
+        and the place of the first character that holds no bits, or how many there are."""
         buffer = self._room_for(len(characters))
-        if not whole:
-            return buffer, None
-        first_bad = np.array([NONE_BAD], np.uint32)
-        arrays = [np.ascontiguousarray(characters[:whole]), buffer[self.headroom :], first_bad]
-        launch(self.dispatcher, self._program, arrays, -(-whole // (BLOCK * INVOCATIONS)))
-        return buffer, None if first_bad[0] == NONE_BAD else int(first_bad[0])
+        if whole:
+            first_bad = np.array([NONE_BAD], np.uint32)
+            arrays = [np.ascontiguousarray(characters[:whole]), buffer[self.headroom :], first_bad]
+            launch(self.dispatcher, self._program, arrays, -(-whole // (BLOCK * INVOCATIONS)))
+            if first_bad[0] != NONE_BAD:
+                return buffer, int(first_bad[0])
+        is_bad = self.encoding.values[characters[whole:]] >= PADDING
+        return buffer, whole + (int(is_bad.argmax()) if is_bad.any() else len(is_bad))
