@@ -37,15 +37,6 @@ class DeviceOctets:
                 gpu.cuda.memcpy_dtoh(octets, self.pointer + first)
         return octets
 
-    def wait_for_owner(self) -> None:
-        """Wait until the owner's library has written its bytes."""
-        from vyre_opt.targets.cuda.device import device
-        from vyre_opt.targets.cuda.device_arrays import producer_stream
-        from vyre_opt.targets.cuda.queues import queue_of
-
-        with device(self.number) as gpu:
-            queue_of(gpu, producer_stream(self.owner)).wait()
-
 
 def octets_of(data: Any) -> Array:
     """u8[n], in the place where they are if that is main memory: of bytes, memoryviews, mmaps and arrays of u8.
@@ -77,7 +68,9 @@ def _in_main_memory(data: Any) -> Array:
 
 def _on_gpu(array: Any) -> DeviceOctets:
     from vyre_opt.targets.cuda.array_backend import gpu_arrays
-    from vyre_opt.targets.cuda.device_arrays import describe
+    from vyre_opt.targets.cuda.device import device
+    from vyre_opt.targets.cuda.device_arrays import describe, producer_stream
+    from vyre_opt.targets.cuda.queues import queue_of
 
     info = describe(array, "data")
     _check_type(info.kind)
@@ -85,7 +78,8 @@ def _on_gpu(array: Any) -> DeviceOctets:
         array = gpu_arrays(None, "data", array).take(array, "data").array
         info = describe(array, "data")
     octets = DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
-    octets.wait_for_owner()
+    with device(octets.number) as gpu:
+        queue_of(gpu, producer_stream(array)).wait()
     return octets
 
 

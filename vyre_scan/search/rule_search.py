@@ -69,9 +69,10 @@ class _ExpressionSearch:
         """Look for the matches that `total` bytes tell."""
         expression, facts = self.expression, self.expression.facts
         if self.atoms:
-            firsts, lasts = self._starts_of(np.concatenate(self.atoms))
+            atoms = np.concatenate(self.atoms)  # a match with one begins in a range before it
+            firsts = np.maximum(atoms - min(facts.most_before, UNBOUNDED), 0)
             self.firsts = np.concatenate([self.firsts, firsts])
-            self.lasts = np.concatenate([self.lasts, lasts])
+            self.lasts = np.concatenate([self.lasts, atoms - facts.least_before])
             self.atoms = []
         last = self._last_start(source, total, is_end)
         if expression.is_direct:
@@ -89,11 +90,6 @@ class _ExpressionSearch:
             if len(self.firsts):
                 self.settled = min(self.settled, int(self.firsts.min()))
         self.needs_from = max(0, self.settled - facts.behind)
-
-    def _starts_of(self, atoms: Array) -> tuple[Array, Array]:
-        """The first and the last places where a match may begin that has an atom at these places."""
-        facts = self.expression.facts
-        return np.maximum(atoms - min(facts.most_before, UNBOUNDED), 0), atoms - facts.least_before
 
     def _last_start(self, source: ByteSource, total: int, is_end: bool) -> int:
         """The last place of which is known whether a match begins there."""

@@ -157,12 +157,12 @@ class Scanner:
 
     def on(self, dispatcher: Target) -> Scanner:
         """The same scanner for what a dispatcher runs programs on; it shares the tables."""
-        if isinstance(dispatcher, CpuDispatcher) or dispatcher.name != "cuda":
-            scanner = self.with_target("cpu")
-            scanner._dispatcher = dispatcher
-            return scanner
-        gpu: Any = dispatcher
-        return self.with_target("cuda", gpu.device.number)
+        if dispatcher.name == "cuda":
+            gpu: Any = dispatcher
+            return self.with_target("cuda", gpu.device.number)
+        scanner = self.with_target("cpu")
+        scanner._dispatcher = dispatcher
+        return scanner
 
     def _with(self, **settings: Any) -> Scanner:
         """The same patterns with other settings: arguments of `_set`."""
