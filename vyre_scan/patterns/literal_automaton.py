@@ -154,10 +154,7 @@ class _Numbering:
     def add(self, level: _Level) -> None:
         self.levels += 1
         parents = self.latest[level.parents]
-        if self.levels == 1:
-            failures = np.zeros(len(parents), np.int64)
-        else:
-            failures = self.cells[self.fail[parents] * self.rows.shape[1] + level.symbols].astype(np.int64)
+        failures = self.cells[self.fail[parents] * self.rows.shape[1] + level.symbols].astype(np.int64)
         accepts = failures >= self.high  # where a shorter pattern ends, which is a suffix
         accepts[level.ending] = True
         self.complete_rows()

@@ -82,10 +82,6 @@ class TransitionTable:
         b = self.b
         return b.load(self.transitions, b.add(state, b.load(self.columns, byte)))
 
-    def after_byte_at(self, state: Value, position: Value) -> Value:
-        """The state after the byte at a position."""
-        return self.after(state, self.b.cast(self.b.load(self.data, position), U32))
-
 
 class HitReport:
     """The buffers @reports, @counts and @hits, bound from `binding` on, the params, and what writes to them.

@@ -73,7 +73,7 @@ class CandidateWalk:
         with b.while_([start, b.const(0), start, b.const(True, DataType.BOOL)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[3]))
             at, state, _, _ = loop.args
-            state = self.table.after_byte_at(state, at)
+            state = self.table.after(state, b.cast(b.load(self.table.data, at), U32))
             with b.if_(b.and_(b.ge(state, self.report.first_accepting), b.ge(at, report_start))):
                 self.report.add(self.piece, at, state)
             depth = b.load(self.table.transitions, b.add(state, self.report.classes))

@@ -256,21 +256,17 @@ class _Grams:
 
     def _looks(self, word: Value) -> Iterator[tuple[int, Value]]:
         """The positions within a word where there is a look, and 1 where a literal may have begun."""
-        b, slab = self.b, self.tiles.slab
+        b, slab, shift = self.b, self.tiles.slab, 33 - self.schedule.bitmap_words.bit_length()
         if self.stride == 8:
             word = b.add(word, 1)
         gram_here = b.or_(b.load(slab, word), self.fold)
         after = b.or_(b.load(slab, b.add(word, 1)), self.fold)
         for k in range(min(self.stride, 4) - 1, 4, self.stride):
             gram = b.or_(b.shr(gram_here, 8 * k), b.shl(after, 32 - 8 * k)) if k else gram_here
-            yield k, self._is_set(gram)
-
-    def _is_set(self, gram: Value) -> Value:
-        b, bits = self.b, self.schedule.bitmap_words.bit_length() - 1
-        product = b.mul(gram, MULTIPLIER)
-        word = b.load(self.near, b.shr(product, 32 - bits))
-        one, other = (b.and_(b.shr(product, 32 - bits - back), 31) for back in (5, 10))
-        return b.and_(b.and_(b.shr(word, one), b.shr(word, other)), 1)
+            product = b.mul(gram, MULTIPLIER)
+            bits = b.load(self.near, b.shr(product, shift))
+            one, other = (b.and_(b.shr(product, shift - back), 31) for back in (5, 10))
+            yield k, b.and_(b.and_(b.shr(bits, one), b.shr(bits, other)), 1)
 
     def _walk(self, begin: Value, at: Value) -> None:
         """Walk from the first position at which a literal with the gram at `at` begins, while one that begins up to there may be
