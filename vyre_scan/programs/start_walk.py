@@ -3,10 +3,10 @@
 A walk ends when no match is under way.  A workgroup searches a piece, one start of pattern_grams after the other, and all bytes
 from @rests on.  Buffers are those of pattern_walk, and
 
-    @starts  u32[n * capacity]  see pattern_grams, as `capacity`
-    @walks   u32[n]             the number of walks of each piece
-    @num_starts u32[n]          the number of starts of each piece
-    @rests   u32[n]             see pattern_grams
+    @starts      u32[n * capacity]  see pattern_grams, as `capacity`
+    @walks       u32[n]             the number of walks of each piece
+    @num_starts  u32[n]             the number of starts of each piece
+    @rests       u32[n]             see pattern_grams
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ be reported several times, by walks from different positions: of its states the 
                  @depth        u16, of each state
                  `first_accepting`: the lowest accepting state
 
-    tiled_grams  @bitmap       u32[`words`], see pattern_grams
+    tiled_grams  @bitmap       u32[`bitmap_words`], see pattern_grams
                  @columns      u32[256], the column of each byte in a row
                  @rows         u32, for each state the cells at which the rows of the next states begin, and its depth
-                 `classes`: cells of a row without the depth.  `first_accepting`: the first cell of such a row.  `fold`: what
-                 is or-ed to four bytes, so that cases are alike, or 0
+                 `classes`: cells of a row without the depth.  `first_accepting`: the first cell of such a row.  `fold`: bits
+                 that are set in each four bytes, so that cases are alike, or 0
 
 The automaton begins in state 0 everywhere.
 """
