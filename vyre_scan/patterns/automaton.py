@@ -104,13 +104,11 @@ class Automaton:
         states = hits.astype(np.uint32)
         ends = hits >> np.uint64(32)
         ends += np.uint64(base + 1)
-        counts = self.num_patterns.take(states) if self.has_shared_ends else None
-        if counts is not None and counts.max(initial=1) > 1:
+        if self.has_shared_ends:
+            counts = self.num_patterns.take(states)
             firsts = self.accept_offsets.take(states).astype(np.int64)
-            patterns, ends = (
-                self.accept_patterns[concatenated_ranges(firsts, counts)],
-                np.repeat(ends, counts),
-            )
+            patterns = self.accept_patterns[concatenated_ranges(firsts, counts)]
+            ends = np.repeat(ends, counts)
         else:
             patterns = self.first_patterns.take(states)
         return ends - self.lengths.take(patterns), ends, patterns

@@ -26,6 +26,7 @@ from ..patterns.rule_facts import UNBOUNDED
 __all__ = ["ByteSource", "Columns", "RuleSearch", "WholeData"]
 
 Columns = tuple[Array, Array, Array]
+"""Starts and ends of matches, i64, and their patterns, u32; or of atoms, and the numbers of their expressions."""
 
 FEW_STARTS, MOST_IN_VAIN = 8, 4
 """Starts that are tried one by one, and bytes for each start that may be looked at behind the last one."""

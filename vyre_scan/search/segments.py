@@ -28,7 +28,7 @@ def matches_in_segments(
     """
     atoms: list[Columns] = []
     literals = scanner._stream(is_whole=True, atoms=atoms).all_in(data)
-    starts, ends = literals.starts.astype(np.int64), literals.ends.astype(np.int64)
+    starts, ends = literals.starts.view(np.int64), literals.ends.view(np.int64)
     is_inside = segments_of(starts, ends) >= 0
     columns: list[Columns] = [(starts[is_inside], ends[is_inside], literals.patterns[is_inside])]
     expressions = scanner._tables.expressions

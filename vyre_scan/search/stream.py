@@ -211,8 +211,9 @@ class Stream:
         tables = self._tables.searches[number]
         if tables.owners is None:
             starts, ends, patterns = tables.automaton.matches(hits, base)
-            numbers = self._tables.numbers
-            self._columns.append((starts, ends, patterns if numbers is None else numbers[patterns]))
+            if self._tables.numbers is not None:
+                patterns = self._tables.numbers[patterns]
+            self._columns.append((starts.view(np.int64), ends.view(np.int64), patterns))
             return
         atoms = tables.atoms(hits, base)
         if self._atoms is not None:
@@ -271,8 +272,7 @@ class Stream:
         if self._tables.expressions:
             order = np.lexsort((patterns, ends))
             starts, ends, patterns = starts[order], ends[order], patterns[order]
-        starts, ends = starts.astype(np.uint64, copy=False), ends.astype(np.uint64, copy=False)
-        patterns = patterns.astype(np.uint32, copy=False)
+        starts, ends = starts.view(np.uint64), ends.view(np.uint64)
         if self._decoder is None:
             return Matches(starts, ends, patterns)
         places, spans = self._decoder.places, None

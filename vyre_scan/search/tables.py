@@ -69,8 +69,9 @@ class SearchTables:
         owners, offsets = self._expressions
         firsts = offsets[numbers]
         counts = offsets[numbers + 1] - firsts
+        places = concatenated_ranges(firsts, counts)
         starts, ends = (np.repeat(column.view(np.int64), counts) for column in (starts, ends))
-        return starts, ends, owners[concatenated_ranges(firsts, counts)]
+        return starts, ends, owners[places]
 
     @cached_property
     def for_gpu(self) -> GpuTables | None:
