@@ -14,17 +14,9 @@ from typing import Any
 from vyre_opt.records import dataclass
 
 __all__ = [
-    "CYAN",
-    "RED",
-    "Finding",
-    "Sarif",
-    "TextWindow",
-    "colored",
-    "finding_line",
-    "json_line",
-    "output_line",
-]
-__all__ += ["shown_name", "shown_path"]
+    "CYAN", "RED", "Finding", "Sarif", "TextWindow", "colored", "finding_line", "json_line", "output_line", "shown_name",
+    "shown_path",
+]  # fmt: skip
 
 NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 STDIN_NAME = "(standard input)"
