@@ -40,14 +40,14 @@ class ExpressionSyntax:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Patterns as bytes, and by their numbers the syntax of those that are regular expressions."""
+    """Patterns as bytes, and the syntax of each regular expression by its number."""
 
     contents: list[bytes]
     expressions: dict[int, ExpressionSyntax] = field(default_factory=dict)
 
 
 def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool, bounds: str = "") -> Patterns:
-    """The patterns, checked but for the syntax of regular expressions.  Raises PatternError."""
+    """Read patterns; the syntax of regular expressions is checked later.  Raises PatternError."""
     if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern, Rule)):
         raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
     try:
@@ -86,7 +86,7 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool, bound
 
 
 def _check_conditions(rule: Rule, name: str) -> None:
-    """Raise PatternError for what is none of a rule's conditions."""
+    """Raise PatternError for a wrong condition of a rule."""
     if (
         isinstance(rule.entropy, bool)
         or not isinstance(rule.entropy, (int, float))

@@ -157,7 +157,7 @@ class _Part:
     choice: _Choice | None = None
 
     def followed_by(self, part: _Part) -> _Part:
-        """Both, one after the other, but for their strings and choices."""
+        """Both parts, one after the other, without their strings and choices."""
         return _Part(self.shortest + part.shortest, self.longest + part.longest, self.members | part.members)
 
 
@@ -341,7 +341,7 @@ def _cheapest(strings: list[Classes]) -> _Choice:
 @lru_cache(maxsize=4096)
 def _cheapest_window(string: Classes) -> tuple[Classes, int, float]:
     """A part of a string, where it begins, and its cost."""
-    # what is repeated is rarely met by chance
+    # repetitions are more frequent than chance
     shares = [
         max(_share(members), OF_REPEATED * (before == members))
         for before, members in zip((None, *string), string)  # noqa: B905
@@ -371,7 +371,7 @@ def _share(members: int) -> float:
 
 
 def _folded(members: int) -> int:
-    """The set with the small one of each letter alone, of those that it has in both cases."""
+    """The set without the capital of each letter that it has in both cases."""
     return members & ~(members & _UPPER & members >> 32)
 
 

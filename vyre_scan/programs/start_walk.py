@@ -50,7 +50,7 @@ def start_walk() -> Program:
 
 
 class CandidateWalk:
-    """The buffers of a search for candidates but for what tells these, and walks of the automaton, one byte a round."""
+    """Walks of the automaton from candidates, one byte a round, and the buffers that all searches for candidates have."""
 
     def __init__(self, b: Builder) -> None:
         self.b, self.table = b, TransitionTable(b)

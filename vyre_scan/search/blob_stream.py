@@ -155,7 +155,7 @@ class _Phase:
 class BlobStream:
     """Search in the blobs of a file: `feed` takes its next part, `finish` is called at its end; both give matches.
 
-    Matches are those of GrepStream in each of the texts of a blob, of which there are as many as a group has characters.
+    Matches are those of GrepStream in each text of a blob; it has as many texts as a group has characters.
     `encodings`: "base64", which stands for both of its alphabets, and "hex".  Raises ValueError for a length below 1.
     """
 

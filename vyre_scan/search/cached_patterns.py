@@ -1,5 +1,5 @@
-"""Expressions in the compile cache: what is known of them, and the automata of their atoms, under a key of the expressions and
-the sources that make them.  Automata of literals are built in less time than a store takes to find them.
+"""Expressions in the compile cache: their facts, and the automata of their atoms, under a key of the expressions and of the
+sources that read them.  Automata of literals are built in less time than a store takes to find them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _sources() -> bytes:
 
 
 def encode(expressions: Expressions, atoms: Sequence[SearchTables]) -> bytes:
-    """A payload: what is known of expressions and of their atoms, and the arrays of automata, one after the other."""
+    """A payload: facts of expressions and of their atoms, and the arrays of automata, one after the other."""
     rows, arrays = [], list[Array]()
     for tables in atoms:
         own = [] if tables.literals else [getattr(tables.automaton, name) for name in _ARRAYS]

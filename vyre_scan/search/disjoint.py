@@ -1,4 +1,4 @@
-"""Matches that grep shows of those that overlap: the leftmost, of these the longest, and so on from its end."""
+"""Matches without overlap, as grep shows them: the leftmost, of these the longest, and so on from its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Disjoint"]
 
 
 class Disjoint:
-    """Takes all matches, part by part, and gives those that are chosen."""
+    """Choice among all matches, which come part by part."""
 
     def __init__(self) -> None:
         self._waiting = Matches.none()
@@ -38,7 +38,7 @@ class Disjoint:
         return choice
 
     def _chosen(self, starts: Array, ends: Array) -> Array:
-        """The places of those that are chosen."""
+        """The indices of the chosen matches."""
         begins, stops = starts.tolist(), ends.tolist()
         choice: list[int] = []
         at = bisect_left(begins, self._end)

@@ -34,7 +34,7 @@ __all__ = ["scan_files"]
 
 PIECE = 1 << 26
 READ = 1 << 24
-"""Bytes of a piece, and those that are read at once."""
+"""Bytes of a piece, and of one read."""
 
 GPU_RESOURCE = "GPU"
 """The resource that a worker with a GPU of its own is started with, as Dask's documents name it."""

@@ -119,8 +119,7 @@ def _slots(gpu: Device, count: int) -> Iterator[list[_WindowMemory]]:
 
 
 class GpuSearch:
-    """Searches text in an encoding on the GPU of a dispatcher, whose programs check no bounds: tables are valid, and what is
-    in a window is known."""
+    """Search of text in an encoding on the GPU of a dispatcher.  Its programs check no bounds: tables and windows are valid."""
 
     def __init__(self, tables: GpuTables, encoding: Encoding, dispatcher: CudaDispatcher) -> None:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher

@@ -83,7 +83,7 @@ def longest_match(scanner: Scanner) -> int:
 
 
 class _MatchedText:
-    """The decoded bytes of matches, from a text that comes in parts, of which only the last is in memory.
+    """The decoded bytes of matches in a text that comes in parts; only the last part is in memory.
 
     `add` takes each part before its matches are asked for.  `longest`: bytes of the longest match."""
 
@@ -114,7 +114,7 @@ class _MatchedText:
         return np.concatenate([before, self._part[: max(0, last)]])
 
     def content(self, start: int, end: int, first: int, last: int) -> bytes:
-        """The decoded bytes from `start` up to `end`, of which the text has the characters from `first` up to `last`."""
+        """The decoded bytes from `start` up to `end`, which the characters from `first` up to `last` hold."""
         raw = self._raw(first, last)
         characters = raw if self.encoding is RAW else raw[self.encoding.values[raw] != BLANK]
         return self.encoding.decode(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()

@@ -12,7 +12,7 @@ from .encodings import BLANK, BLANKS, Encoding
 __all__ = ["Places"]
 
 LAST_BLANK = max(BLANKS)
-"""Last character of those that hold no bits."""
+"""The highest blank; no character that holds bits is below it."""
 FEW = 64
 """Characters of which the places are looked up at once."""
 

@@ -139,7 +139,7 @@ class Scanner:
 
         `client`: a `distributed.Client`, whose workers search pieces of `piece` bytes at once; those of a worker that dies
         are searched again by others.  None: this process searches one after the other.  The scanner travels to each worker
-        once, and a task's threads are its share of the cores.  Workers with the resource GPU search on GPU 0 of those that they
+        once, and a task's threads are its share of the cores.  Workers with the resource GPU search on the first GPU that they
         see, unless the scanner has a target.  `errors`: gets the exceptions of files that cannot be
         read or that encode nothing, by path; None: the first is raised, when all files were searched.
 
@@ -170,7 +170,7 @@ class Scanner:
 
     @property
     def _options(self) -> dict[str, Any]:
-        """Arguments of `_set` but for the tables."""
+        """Arguments of `_set` besides the tables."""
         return {name: getattr(self, name) for name in ("encoding", "strict", "threads", "target", "device")}
 
     def stream(self) -> Stream:

@@ -89,8 +89,8 @@ class Stream:
         self._gpu_failed = False
 
     def begin(self, start: int, before: Array) -> None:
-        """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
-        are needed for what a match may have before.  Only for sets without expressions."""
+        """Begin within data, at `start`, behind the bytes or whole groups of characters `before`, which a match may begin in.
+        Only for sets without expressions."""
         if self._decoder is not None:
             before, start = self._decoder.begin(start, before), self._encoding.bytes_of(start)
         self._searched = start
@@ -102,7 +102,7 @@ class Stream:
             self._decoder.end_of_part()
 
     def all_in(self, data: Any) -> Matches:
-        """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
+        """All matches in whole data, as the only part.  Nothing can be fed any more."""
         self._refusal = "the stream is finished"
         octets = octets_in_place(data)
         if isinstance(octets, DeviceOctets):

@@ -132,7 +132,7 @@ class PatternTables:
 
     @property
     def literals(self) -> SearchTables | None:
-        """Tables of the patterns that are literals; None if there are none."""
+        """Tables of the literals; None for expressions alone."""
         return next((tables for tables in self.searches if tables.owners is None), None)
 
     @cached_property

@@ -35,7 +35,7 @@ class Unreadable(Exception):
 
 
 def read_small(path: str, output: tuple[int, int] | None) -> bytes | None:
-    """All bytes of a regular file; None for what is read part by part: what is larger, no regular file, or the output itself.
+    """All bytes of a small regular file; None for a larger one, for other files, and for the output, which are read in parts.
 
     `output`: as of output_file.  Raises Unreadable.
     """

@@ -111,7 +111,7 @@ class LineReport:
         self._num_after = self.after
 
     def _context(self, data: bytes, at: int, end: int) -> None:
-        """Print what is left of the lines behind the last one that was selected, up to `end`."""
+        """Print the context behind the last selected line, up to `end`."""
         while self._num_after and at < end:
             stop = _line_end(data, at, end)
             self._lines(data, at, stop + 1)
@@ -185,7 +185,7 @@ def _matching(data: bytes, begin: int, end: int, spans: Sequence[Span]) -> Itera
 
 
 def _others(data: bytes, begin: int, end: int, lines: Iterator[Line]) -> Iterator[Line]:
-    """The lines that are none of `lines`."""
+    """All other lines."""
     at = begin
     for start, stop, _ in [*lines, (end, end, [])]:
         while at < start:

@@ -1,7 +1,7 @@
 r"""Findings as vyre-scan prints them: a line for people, an object of JSON, or SARIF for other tools.
 
-In a line, printable characters of UTF-8 are themselves, a backslash is `\\`, and every other byte is `\n`, `\r`, `\t` or `\xNN`, so
-that a finding is one line, a terminal is told nothing, and the bytes can be told from it.
+In a line, printable characters of UTF-8 are themselves, a backslash is `\\`, and every other byte is `\n`, `\r`, `\t` or `\xNN`.
+So a finding is one line, no terminal obeys it, and its bytes can be read from it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class PatternList:
             self.origins.append(("PATTERN", 0))
 
     def add_file(self, path: str) -> None:
-        """Add the lines of a file, or of stdin for `-`, but for those that are empty.  Raises ToolError."""
+        """Add the lines of a file, or of stdin for `-`, without empty ones.  Raises ToolError."""
         content = read_stdin() if path == "-" else read_bytes(path)
         for number, line in enumerate(content.split(b"\n"), start=1):
             line = line.removesuffix(b"\r")

@@ -37,7 +37,7 @@ TYPES = {
 
 
 def files_of(paths: Sequence[str], options: Any, report: Callable[[str], None]) -> Iterator[str]:
-    """The paths of the files: what is named, and what is in named folders, in the order of names.
+    """The paths of the named files, and of the files in named folders, in the order of names.
 
     No paths stand for the current folder, whose files are named without it.  Links in folders are not followed, and devices and
     pipes in them are left out.  `options`: those of the command line.  `report` gets a message for each folder that cannot be read.
@@ -148,7 +148,7 @@ class _Walk:
         return tuple((folder, spec) for folder, spec in specs if spec is not None)
 
     def _spec_of(self, path: str) -> GitIgnoreSpec | None:
-        """The rules of an ignore file, or None where there is none that can be read."""
+        """The rules of an ignore file; None where it is missing or cannot be read."""
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 return _spec(file)
