@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
@@ -19,6 +20,9 @@ from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
 from unittest.mock import patch
+
+from vyre_opt.execution import dispatcher as dispatchers
+from vyre_opt.targets.cpu import compiler
 
 from .tools import MODULES, STREAMS
 
@@ -70,10 +74,15 @@ def streams(files: Sequence[int]) -> Iterator[None]:
 
 @contextmanager
 def own_state() -> Iterator[None]:
-    """Undo what a tool does to its process."""
+    """Undo what a tool does to its process, which has no dispatcher and no code of earlier calls: `--no-cache` compiles."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE)}
     try:
-        with patch.object(atexit, "register"), warnings.catch_warnings():
+        with (
+            patch.object(atexit, "register"),
+            patch.object(compiler, "_LOADED", OrderedDict()),
+            patch.object(dispatchers, "_shared", {}),
+            warnings.catch_warnings(),
+        ):
             yield
     finally:
         gc.enable()
