@@ -73,12 +73,15 @@ class TextWindow:
     """The last bytes of a document that comes in parts, by which the lines of findings are known."""
 
     def __init__(self) -> None:
-        self.data, self.base, self._lines = b"", 0, 1
+        self.data, self.base = b"", 0
+        self._place, self._line = 0, 1
+        """A place of `data` and the number of its line: that of the last finding, since findings mostly come in order."""
 
     def add(self, part: bytes) -> int:
         """The next part, and where in the document it begins; of those before MOST_BEFORE bytes stay."""
         cut = max(0, len(self.data) - MOST_BEFORE)
-        self._lines += self.data.count(b"\n", 0, cut)
+        self._move(cut)
+        self._place = 0
         begin = self.base + len(self.data)
         self.data, self.base = (self.data[cut:] + part if self.data else part), self.base + cut
         return begin
@@ -89,7 +92,14 @@ class TextWindow:
         begin = self.data.rfind(b"\n", 0, at) + 1
         end = self.data.find(b"\n", at)
         line = self.data[begin : len(self.data) if end < 0 else end]
-        return self._lines + self.data.count(b"\n", 0, begin), at - begin + 1, line[:MOST_LINE]
+        self._move(begin)
+        return self._line, at - begin + 1, line[:MOST_LINE]
+
+    def _move(self, place: int) -> None:
+        """Know the line of another place, by the breaks between."""
+        breaks = self.data.count(b"\n", *sorted((self._place, place)))
+        self._line += breaks if place > self._place else -breaks
+        self._place = place
 
 
 def output_line(
