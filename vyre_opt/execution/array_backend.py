@@ -359,12 +359,26 @@ def check_out(out: Any, result: Any) -> None:
     if any(extent > 1 for extent in expanded) and 0 not in out.shape:
         raise BadInputs("out has elements that share memory; pass an array that is not expanded")
     if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
-        library = "torch" if is_torch(out) else "np"
-        dtype = str(result.dtype) if is_torch(out) else f"{library}.{result.dtype}"
-        raise BadInputs(
-            f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}: "
-            f"pass {library}.empty({tuple(result.shape)}, dtype={dtype})"
+        message = f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}"
+        raise BadInputs(f"{message}{_new_array(result)}")
+
+
+def _new_array(result: Any) -> str:
+    """The expression for an array like a result, as a remedy; nothing for a library that is not known."""
+    library = _MODULES.get(library_of_type(type(result)))
+    if library is None:
+        return ""
+    dtype, device = f"{library}.{result.dtype}", ""
+    if is_torch(result):
+        dtype, device = (
+            str(result.dtype),
+            "" if result.device.type == "cpu" else f", device='{result.device}'",
         )
+    return f": pass {library}.empty({tuple(result.shape)}, dtype={dtype}{device})"
+
+
+_MODULES = {"numpy": "np", "torch": "torch", "cupy": "cp"}
+"""Array libraries, by the names that people import them under."""
 
 
 def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
