@@ -234,10 +234,14 @@ def test_the_tool_packs_for_shapes(tmp_path: Path) -> None:
     assert [variant["lengths"] for variant in row["variants"]] == [
         {"x,1": 50, "y,1": 50},
         {"x,1": 77, "y,1": 77},
+        {"x,1": [33, 64], "y,1": [33, 64]},
+        {"x,1": [65, 128], "y,1": [65, 128]},
         {},
     ]
-    x = random(3, 50)
-    assert (load(made)["centre"]([x], 3, lengths={"y": x.shape})["y"] == x - x.max(1, keepdims=True)).all()
+    for columns in (50, 33, 64, 128, 300):
+        x = random(3, columns)
+        y = load(made)["centre"]([x], 3, lengths={"y": x.shape})["y"]
+        assert (y == x - x.max(1, keepdims=True)).all()
     for wrong, code, message in (
         ("centre", 2, "is not FUNCTION:NAME=NxM,..."),
         ("centre:x=4x50,x=4x50", 2, "has two shapes for x"),

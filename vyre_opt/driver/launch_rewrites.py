@@ -22,6 +22,7 @@ from .pass_pipeline import PassPipeline
 
 if TYPE_CHECKING:
     from ..scheduling.launch_forms import LaunchForms, LaunchSite, Rewritten
+    from ..slices.row_lengths import Bounds, Row
     from .slice_lengths import SliceLengths
 
 __all__ = ["LaunchRewrites"]
@@ -68,6 +69,12 @@ class LaunchRewrites:
         if shapes is None:
             return self._slices.of_class(program, {}, schedules)
         return self._slices.of_rows(program, shapes, schedules, SUBGROUP_SIZE)
+
+    def lowered_class(
+        self, program: Program, shapes: Mapping[str, Shape], schedules: str
+    ) -> tuple[Program | None, Mapping[Row, Bounds]]:
+        """The same for rows of the classes that the lengths of `shapes` are in, and these classes."""
+        return self._slices.of_classes(program, shapes, schedules, SUBGROUP_SIZE)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""

@@ -79,12 +79,21 @@ class SliceLengths:
         of_lengths = _with_shapes(program, with_open_extents(program, shapes))
         return self._lower(program, of_lengths, target, fewest_lanes=fewest_lanes)
 
-    def of_class(self, program: Program, rows: Mapping[Row, Bounds], target: str) -> Program | None:
+    def of_class(
+        self, program: Program, rows: Mapping[Row, Bounds], target: str, fewest_lanes: int = 1
+    ) -> Program | None:
         """The program for rows of lengths within bounds, over any grid; None where it has to know lengths."""
         try:
-            return self._lower(program, program, target, rows)
+            return self._lower(program, program, target, rows, fewest_lanes)
         except DiagnosticError:
             return None
+
+    def of_classes(
+        self, program: Program, shapes: Mapping[str, Shape], target: str, fewest_lanes: int = 1
+    ) -> tuple[Program | None, Mapping[Row, Bounds]]:
+        """The program for rows of the classes that the lengths of `shapes` are in, and these classes."""
+        rows = length_classes(program, with_open_extents(program, shapes))
+        return self.of_class(program, rows, target, fewest_lanes), rows
 
     def _shared(
         self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str

@@ -72,6 +72,15 @@ class PlanWriter:
             lowered, fixed = self._lowered(executable, program, _shapes_of(program.bound_buffers, lengths))
             if fixed and not any(variant["lengths"] == fixed for variant in variants):
                 variants.append(_variant(fixed, [], {program.name: self._code(lowered, module)}))
+        for lengths in calls if has_slices(program) else ():
+            shapes = _shapes_of(program.bound_buffers, lengths)
+            of_class, rows = executable.rewrites.lowered_class(program, shapes, self._schedules)
+            ranges = {
+                _key(program.buffers[row.buffer], row.dimension): [bounds.least, bounds.most]
+                for row, bounds in rows.items()
+            }
+            if of_class is not None and ranges and not any(v["lengths"] == ranges for v in variants):
+                variants.append(_variant(ranges, [], {program.name: self._code(of_class, module)}))
         general: Program | None = program
         if has_slices(program):
             general = executable.rewrites.lowered_slices(program, None, self._schedules)
@@ -186,7 +195,9 @@ class PlanWriter:
         return row
 
 
-def _variant(fixed: Mapping[str, int], equal: list[list[str]], code: Mapping[str, str]) -> Row:
+def _variant(
+    fixed: Mapping[str, int | list[int | None]], equal: list[list[str]], code: Mapping[str, str]
+) -> Row:
     return {"code": dict(code), "equal": equal, "lengths": dict(fixed)}
 
 

@@ -26,7 +26,7 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Dim3, Module, Program
 from ..ir.tracebacks import CallerError, hide_own_frames
 from ..pack_files.format import PackError
-from .decoding import decoding, number, text, texts
+from .decoding import decoding, number, numbers, text, texts
 from .ir_data import Decoder
 from .pack_target import PackTarget, gpus_of
 from .targets import PackTargets
@@ -118,7 +118,7 @@ class _Variant:
 
     def __init__(self, row: Row, extents: Sequence[str]) -> None:
         self.row, self.code = row, {name: text(key) for name, key in row["code"].items()}
-        self.lengths = {key: number(length) for key, length in row["lengths"].items()}
+        self.lengths = {key: _range(length) for key, length in row["lengths"].items()}
         self.equal = [(text(one), text(other)) for one, other in row["equal"]]
         unknown = {*self.lengths, *(key for pair in self.equal for key in pair)} - {*extents}
         if unknown:
@@ -140,11 +140,11 @@ class _Plan:
         """The variant for a call.  Raises BadInputs where the pack has none."""
         for variant in self.variants:
             is_equal = all(lengths[one] == lengths[other] for one, other in variant.equal)
-            if is_equal and all(lengths[key] == length for key, length in variant.lengths.items()):
+            if is_equal and all(lengths[key] in taken for key, taken in variant.lengths.items()):
                 return variant
         packed = " or ".join(_shown(variant.lengths) for variant in self.variants)
         raise BadInputs(
-            f"{self.name} is packed for {packed}, and this call has {_shown({key: lengths[key] for key in self.extents})}; "
+            f"{self.name} is packed for {packed}, and this call has {_shown({key: _range(lengths[key]) for key in self.extents})}; "
             "pack it for these shapes, too"
         )
 
@@ -244,5 +244,16 @@ def _with_code(call: CallPlan, code_of: Callable[[str], Program]) -> CallPlan:
     return replace(call, plan=replace(call.plan, steps=list(map(with_code, call.plan.steps))))
 
 
-def _shown(lengths: Mapping[str, int]) -> str:
-    return ", ".join(f"len({key.replace(',', ', ')}) = {length}" for key, length in lengths.items())
+def _range(value: Any) -> range:
+    """The lengths that a number, or a pair of the least and the most, stands for."""
+    least, most = numbers(value) if isinstance(value, list) else (number(value),) * 2
+    if least > most:
+        raise ValueError(f"no length is from {least} to {most}")
+    return range(least, most + 1)
+
+
+def _shown(lengths: Mapping[str, range]) -> str:
+    return ", ".join(
+        f"len({key.replace(',', ', ')}) = {taken[0]}{f' to {taken[-1]}' if len(taken) > 1 else ''}"
+        for key, taken in lengths.items()
+    )
