@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.quick import quick
+from support.row_pipelines import row_pipeline
 
 import vyre_opt as vyre
 from vyre_opt import ProgramError, Read, Write, f32, u32
@@ -62,6 +63,18 @@ def test_a_class_of_lengths_gives_the_bits_of_a_length(
     monkeypatch.setattr(slice_lengths.FixedRows, "most", 0)
     of_class = kernel.options(target="cpu", passes="default")
     assert results(of_class, 3, columns).tobytes() == own.tobytes()
+
+
+@pytest.mark.parametrize("seed", quick((8, 43, 55, 1, 2), keep=2))
+def test_pipelines_of_classes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also rows that stay in registers while their buffer is overwritten, beside rows of the pipeline's own buffers, whose length is not
+    asserted."""
+    monkeypatch.setattr(slice_lengths.FixedRows, "most", 0)
+    sample = row_pipeline(seed)
+    expected = vyre.run(sample.text, sample.arrays, target="ref")
+    found = vyre.run(sample.text, sample.arrays, target="cpu", passes="default")
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 TEXT = """vyre 2

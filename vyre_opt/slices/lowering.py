@@ -398,11 +398,9 @@ class _Lowering:
         self.add_load(op, self.extents(op, op.result.type, indices), indices, fill)
 
     def gather(self, op: Op) -> None:
-        slices = [self.nodes[v] for v in op.operands if v.type.is_slice]
-        for indices_node in slices[1:]:
-            self.same_extents(op, slices[0].extents, indices_node.extents)
+        extents = self.common_extents(op, [self.nodes[v] for v in op.operands if v.type.is_slice])
         indices = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
-        self.add_load(op, slices[0].extents, indices, None)
+        self.add_load(op, extents, indices, None)
 
     def add_load(
         self, op: Op, extents: Sequence[Extent], indices: Sequence[Node | Value], fill: Value | None
@@ -459,10 +457,9 @@ class _Lowering:
 
     def elementwise(self, op: Op) -> None:
         nodes = [self.nodes[v] for v in op.operands if v.type.is_slice]
-        for other in nodes[1:]:
-            self.same_extents(op, nodes[0].extents, other.extents)
+        extents = self.common_extents(op, nodes)
         operands = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
-        node = self.nodes[op.result] = ElementwiseNode(op.result.type, nodes[0].extents, op, operands)
+        node = self.nodes[op.result] = ElementwiseNode(op.result.type, extents, op, operands)
         for each in nodes:  # operands in registers stay in their layout
             own = self.elements.own_layout(each)
             if own is not None:
@@ -487,6 +484,13 @@ class _Lowering:
         results = iter(branch.results)
         registers = {place: [next(results) for _ in range(layout.width)] for place in layout.places}
         self.nodes[op.result] = RegisterNode(op.result.type, node.extents, layout, registers)
+
+    def common_extents(self, op: Op, nodes: Sequence[Node]) -> Sequence[Extent]:
+        """The extents of operands, which are asserted to be equal: of each those of an operand whose length is bounded."""
+        for other in nodes[1:]:
+            self.same_extents(op, nodes[0].extents, other.extents)
+        columns = zip(*(node.extents for node in nodes), strict=True)
+        return [next((each for each in same if each.capacity is not None), same[0]) for same in columns]
 
     def same_extents(self, op: Op, left: Sequence[Extent], right: Sequence[Extent]) -> None:
         """Assert that extents are equal; in a broadcast, extents of 1 on the left match any."""
