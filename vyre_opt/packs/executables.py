@@ -20,7 +20,7 @@ from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..execution.array_backend import ArrayBackend
 from ..execution.dispatcher import BackendError, BadInputs
-from ..execution.plans.call_plan import CallPlan
+from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..ir.pipeline import Pipeline
 from ..ir.program import Dim3, Module, Program
@@ -168,6 +168,11 @@ class _Packed(Executable):
     def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
         """Parts with the code of a call, by the names of programs.  Raises BadInputs where the pack has none."""
 
+    def _load(self, *args: Any, **options: Any) -> tuple[CallPlan, Loaded]:
+        """The plan of a call, whose parts may contradict each other.  Raises PackError."""
+        with decoding(self.packed.pack, self.packed.part):
+            return super()._load(*args, **options)
+
     def _rewritten(
         self,
         backend: ArrayBackend,
@@ -178,9 +183,8 @@ class _Packed(Executable):
         in_place: bool = False,
     ) -> CallPlan:
         code, packed = self._code_for(self.lengths(named)), self.packed
-        with decoding(packed.pack, packed.part):
-            call = self.plan(backend, named, grid, words, has_storage, in_place)
-            return _with_code(call, lambda name: packed.target.program(code[name]))
+        call = self.plan(backend, named, grid, words, has_storage, in_place)
+        return _with_code(call, lambda name: packed.target.program(code[name]))
 
 
 class PackedProgram(_Packed, ProgramExecutable):
