@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from support.each import each
 from support.modules import written_module
-from support.warned import kernel_warnings
+from support.warned import check_silent, check_told
 
 from vyre_opt import parse, verify
 
@@ -41,19 +40,8 @@ SILENT = [
 ]
 
 
-def _warned(tmp_path: Path, lines: str, name: str) -> list[str]:
-    return [each for each in kernel_warnings(tmp_path, HEAD, lines, name) if "up to itself" in each]
-
-
 def test_places_of_an_inclusive_scan_are_told_and_the_remedy_is_right(tmp_path: Path) -> None:
-    def check(case: tuple[int, tuple[str, str, tuple[str, str]]]) -> None:
-        number, (lines, words, (old, new)) = case
-        (warning,) = _warned(tmp_path, lines, f"told_{number}")
-        assert words in warning
-        assert old in lines
-        assert _warned(tmp_path, lines.replace(old, new), f"right_{number}") == []
-
-    each(enumerate(TOLD), check)
+    check_told(tmp_path, HEAD, TOLD, "up to itself")
     lines, _, (old, new) = TOLD[0]
     x, y = np.where(np.arange(64) % 3 == 0, np.arange(64), -1).astype(np.float32), np.zeros(64, np.float32)
     kernel = written_module(
@@ -69,10 +57,7 @@ def test_places_of_an_inclusive_scan_are_told_and_the_remedy_is_right(tmp_path: 
 
 
 def test_places_that_are_right_are_not_told(tmp_path: Path) -> None:
-    def check(case: tuple[int, str]) -> None:
-        assert _warned(tmp_path, case[1], f"silent_{case[0]}") == []
-
-    each(enumerate(SILENT), check)
+    check_silent(tmp_path, HEAD, SILENT, "up to itself")
 
 
 TEXT = """vyre 2

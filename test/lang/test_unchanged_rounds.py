@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.each import each
-from support.warned import kernel_warnings
+from support.warned import check_silent, check_told, kernel_warnings
 
 from vyre_opt import parse, verify
 
@@ -59,26 +58,12 @@ SILENT = [
 ]  # fmt: skip
 
 
-def _warned(tmp_path: Path, lines: str, name: str) -> list[str]:
-    return [each for each in kernel_warnings(tmp_path, HEAD, lines, name) if "each round" in each]
-
-
 def test_loops_that_add_the_same_are_told_and_the_remedy_is_right(tmp_path: Path) -> None:
-    def check(case: tuple[int, tuple[str, str, tuple[str, str]]]) -> None:
-        number, (lines, words, (old, new)) = case
-        (warning,) = _warned(tmp_path, lines, f"told_{number}")
-        assert words in warning
-        assert old in lines
-        assert _warned(tmp_path, lines.replace(old, new), f"right_{number}") == []
-
-    each(enumerate(TOLD), check)
+    check_told(tmp_path, HEAD, TOLD, "each round")
 
 
 def test_loops_that_repeat_are_not_told(tmp_path: Path) -> None:
-    def check(case: tuple[int, str]) -> None:
-        assert _warned(tmp_path, case[1], f"silent_{case[0]}") == []
-
-    each(enumerate(SILENT), check)
+    check_silent(tmp_path, HEAD, SILENT, "each round")
 
 
 def test_rows_of_slices(tmp_path: Path) -> None:
