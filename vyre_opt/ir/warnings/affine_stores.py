@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...records import dataclass
 from ..program import Op, Program
-from .invocation_runs import Lanes, Run, Supposed, of_lane
+from .invocation_runs import Lanes, Run, Supposed, moved_extents, of_lane
 from .touched_elements import Place
 
 __all__ = ["AffineStores"]
@@ -66,19 +66,9 @@ class AffineStores:
 
     def store(self, op: Op, columns: Sequence[list[int]], program: Program) -> _Store | None:
         """The places of a store; None where they do not follow from the number of the workgroup."""
-        name, moved, grid = op.attrs["buffer"], op.operands[0].type, self.supposed.grid
-        rank, lanes = len(columns), len(self.places)
-        widths = [1] * rank
-        if moved.is_slice:
-            extents = [
-                n if extent is None else extent
-                for extent, n in zip(
-                    moved.extents, self.shapes[name][rank - len(moved.extents) :], strict=True
-                )
-            ]
-            widths[rank - len(extents) :] = extents
-        elif not program.buffers[name].dtype.is_vec:
-            widths[-1] = moved.lanes
+        grid, rank, lanes = self.supposed.grid, len(columns), len(self.places)
+        extents = zip(moved_extents(program, op), self.shapes[op.attrs["buffer"]], strict=True)
+        widths = [n if extent is None else extent for extent, n in extents]
         signed = [
             _signed(column, index.type.bits or 32) for column, index in zip(columns, op.indices, strict=True)
         ]

@@ -20,7 +20,7 @@ from ..grids import Extent
 from ..loops import bounds, inits
 from ..program import Block, Op, Program, Value
 from ..rewrite import constant_value
-from .invocation_runs import Lanes, Run, Supposed, of_lane
+from .invocation_runs import Lanes, Run, Supposed, moved_extents, of_lane
 
 __all__ = ["dropped_remainders"]
 
@@ -230,12 +230,7 @@ class _Ends(Run):
 
     def access(self, op: Op, lanes: Lanes) -> None:
         name, columns = op.attrs["buffer"], [self.column(index) for index in op.indices]
-        moved = (op.results or op.operands)[0].type
-        widths = [1] * len(columns)
-        if moved.is_slice:
-            widths[len(widths) - len(moved.extents) :] = [extent or 0 for extent in moved.extents]
-        elif not self.program.buffers[name].dtype.is_vec:
-            widths[-1] = moved.lanes
+        widths = [extent or 0 for extent in moved_extents(self.program, op)]
         if lanes is None or None in columns or 0 in widths:
             self.unsure.add(name)
             return

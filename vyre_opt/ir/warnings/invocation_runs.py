@@ -23,7 +23,9 @@ from ..rewrite import constant_value
 from .data_conditions import Assumption
 from .touched_elements import Around, Place
 
-__all__ = ["MOST_LANES", "MOST_STEPS", "ONE_GROUP", "ROUNDS", "Column", "Lanes", "Run", "Supposed", "of_lane"]
+__all__ = [
+    "MOST_LANES", "MOST_STEPS", "ONE_GROUP", "ROUNDS", "Column", "Lanes", "Run", "Supposed", "moved_extents", "moved_width", "of_lane",
+]  # fmt: skip
 
 Column = int | list[int] | None
 """Number of each invocation, one number for all of them, or None for what is not known."""
@@ -362,3 +364,17 @@ def _added(a: Column, b: Column) -> Column:
         return a + b
     count = len(a) if isinstance(a, list) else len(b)  # type: ignore[arg-type]
     return [of_lane(a, lane) + of_lane(b, lane) for lane in range(count)]
+
+
+def moved_width(program: Program, op: Op) -> int:
+    """Elements that an access moves from its last index on: those of a vector, unless the buffer is one of vectors."""
+    moved = (op.results or op.operands)[0].type
+    return moved.lanes if moved.is_vec and not program.buffers[op.attrs["buffer"]].dtype.is_vec else 1
+
+
+def moved_extents(program: Program, op: Op) -> list[int | None]:
+    """Elements that an access moves along each dimension; None along an open extent of a slice."""
+    moved, rank = (op.results or op.operands)[0].type, len(op.indices)
+    if moved.is_slice:
+        return [*[1] * (rank - len(moved.extents)), *moved.extents]
+    return [*[1] * (rank - 1), moved_width(program, op)]

@@ -24,7 +24,17 @@ from ..program import AccessMode, Module, Op, Program, Value
 from ..uniformity import Level
 from .affine_stores import AffineStores
 from .data_conditions import Assumption
-from .invocation_runs import MOST_LANES, MOST_STEPS, ROUNDS, Column, Lanes, Run, Supposed, of_lane
+from .invocation_runs import (
+    MOST_LANES,
+    MOST_STEPS,
+    ROUNDS,
+    Column,
+    Lanes,
+    Run,
+    Supposed,
+    moved_width,
+    of_lane,
+)
 from .touched_elements import Place
 from .unstored_elements import is_used
 
@@ -245,8 +255,7 @@ class _Elements(Run):
         if moved.is_slice:
             places = self.slice_places(name, moved.extents, columns, lanes)
         else:
-            width = moved.lanes if moved.is_vec and not self.program.buffers[name].dtype.is_vec else 1
-            places = {place for _, place in self.elements(columns, lanes, width)}
+            places = {place for _, place in self.elements(columns, lanes, moved_width(self.program, op))}
         if not is_load:
             self.written[name].places |= places
             return

@@ -23,7 +23,7 @@ from ..rewrite import constant_value
 from ..types import DataType
 from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption, assumption, leaves
-from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Lanes, Run, Supposed, of_lane
+from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Lanes, Run, Supposed, moved_width, of_lane
 from .race_remedies import extreme, instead_of_store
 from .racing_stores import UPDATES, identity, indices_shown, updated, written
 from .touched_elements import Access, Around, Place, Touch
@@ -293,8 +293,7 @@ class _Accesses(Run):
             if is_atomic and buffer.is_on_chip:
                 self.warn_of(self.counted.of_data(name, access, lanes, written, read))
             return
-        width = moved.lanes if moved.is_vec and not buffer.dtype.is_vec else 1
-        touched: Iterable[tuple[int, Place]] = self.elements(indices, lanes, width)
+        touched: Iterable[tuple[int, Place]] = self.elements(indices, lanes, moved_width(self.program, op))
         if buffer.is_on_chip and self.has_groups:
             of_groups = [(lane, (lane // len(self.places), place)) for lane, place in touched]
             if not access.is_assumed and self.is_unfilled(access, [place for _, place in of_groups]):

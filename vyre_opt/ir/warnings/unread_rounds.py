@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from ..diagnostics import Diagnostic, source_text, spelling_at
 from ..program import Op, Program, Value
-from .invocation_runs import MOST_LANES, Lanes, Run, Supposed
+from .invocation_runs import MOST_LANES, Lanes, Run, Supposed, moved_width
 from .touched_elements import Place
 
 __all__ = ["unread_rounds"]
@@ -106,9 +106,7 @@ class _Rounds(Run):
         if lanes is None or None in columns:
             self.unsure.add(name)
             return
-        moved = (op.results or op.operands)[0].type
-        width = moved.lanes if moved.is_vec and not self.program.buffers[name].dtype.is_vec else 1
-        places = {place for _, place in self.elements(columns, lanes, width)}
+        places = {place for _, place in self.elements(columns, lanes, moved_width(self.program, op))}
         self.met.add(op)
         if name not in self.tiles:
             self.read.setdefault(op, []).append(places)

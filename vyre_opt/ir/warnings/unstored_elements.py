@@ -22,7 +22,7 @@ from ..loops import bounds, inits
 from ..program import Block, Buffer, Op, Program, Value
 from ..uniformity import Level, Uniformity
 from .data_conditions import Assumption
-from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run
+from .invocation_runs import MOST_LANES, MOST_STEPS, ONE_GROUP, Column, Lanes, Run, moved_width
 from .touched_elements import Around, Place
 
 __all__ = ["is_used", "unstored_elements"]
@@ -129,9 +129,7 @@ class _Stores(Run):
             if not is_load:
                 self.unsure.add(name)
             return
-        moved = (op.results or op.operands)[0].type
-        width = moved.lanes if moved.is_vec and not self.program.buffers[name].dtype.is_vec else 1
-        places = {place for _, place in self.elements(columns, lanes, width)}
+        places = {place for _, place in self.elements(columns, lanes, moved_width(self.program, op))}
         if not is_load:
             self.stored.setdefault(name, set()).update(places)
             self.first.setdefault(name, op)
