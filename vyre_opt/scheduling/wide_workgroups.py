@@ -25,6 +25,7 @@ from ..ir.builder import Builder
 from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import clone, constant_value
+from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
 
 __all__ = ["is_in_subgroup", "widen"]
@@ -45,13 +46,12 @@ def is_in_subgroup(program: Program) -> bool:
         return False
     if lanes == SUBGROUP_SIZE:
         return True
-    uniform_ops = set(
-        program.body.ops
-    )  # a branch that one workgroup takes is not taken by the lanes of others
-    return all(_is_of_part(op, lanes, op in uniform_ops) for op in program.walk())
+    # a branch that one workgroup takes is not taken by the lanes of others
+    uniform_ops, uniformity = set(program.body.ops), Uniformity(program)
+    return all(_is_of_part(op, lanes, op in uniform_ops, uniformity) for op in program.walk())
 
 
-def _is_of_part(op: Op, lanes: int, is_uniform: bool) -> bool:
+def _is_of_part(op: Op, lanes: int, is_uniform: bool, uniformity: Uniformity) -> bool:
     """Whether a part of a subgroup can run an op: one that combines its lanes, or that an `if` can skip."""
     effects = op.definition.effects
     if "subgroup" in effects:
@@ -59,18 +59,8 @@ def _is_of_part(op: Op, lanes: int, is_uniform: bool) -> bool:
         is_near = isinstance(distance, int) and op.attrs["mode"] == "xor" and distance < lanes
         return is_uniform and (is_near or op.name == "subgroup_reduce")
     if op.name == "assert":
-        return is_uniform and _is_of_launch(op.operands[0])
+        return is_uniform and uniformity.level(op.operands[0]) is Level.GRID
     return not effects & {"atomic", "sync", "trap"} and ("write" not in effects or not op.results)
-
-
-def _is_of_launch(value: Value) -> bool:
-    """Whether a value is the same in all workgroups of a launch: it is computed from lengths and constants."""
-    op = value.owner
-    if not isinstance(op, Op) or op.regions or not op.definition.is_pure:
-        return False
-    if not op.operands:
-        return op.name in ("len", "const", "spec")
-    return all(map(_is_of_launch, op.operands))
 
 
 def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
