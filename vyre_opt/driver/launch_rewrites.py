@@ -65,7 +65,7 @@ class LaunchRewrites:
         self, program: Program, shapes: Mapping[str, Shape] | None, schedules: str
     ) -> Program | None:
         """A program for rows as long as those of `shapes` over any grid, or of None for rows of any length, where it can be; see
-        slice_lengths.  Its workgroups are whole subgroups, since nothing makes one of several narrow ones."""
+        slice_lengths.  Workgroups for known lengths are whole subgroups, since nothing makes one of several narrow ones."""
         if shapes is None:
             return self._slices.of_class(program, {}, schedules)
         return self._slices.of_rows(program, shapes, schedules, SUBGROUP_SIZE)

@@ -368,12 +368,9 @@ def _new_array(result: Any) -> str:
     library = _MODULES.get(library_of_type(type(result)))
     if library is None:
         return ""
-    dtype, device = f"{library}.{result.dtype}", ""
-    if is_torch(result):
-        dtype, device = (
-            str(result.dtype),
-            "" if result.device.type == "cpu" else f", device='{result.device}'",
-        )
+    dtype = str(result.dtype) if is_torch(result) else f"{library}.{result.dtype}"
+    is_elsewhere = is_torch(result) and result.device.type != "cpu"
+    device = f", device='{result.device}'" if is_elsewhere else ""
     return f": pass {library}.empty({tuple(result.shape)}, dtype={dtype}{device})"
 
 

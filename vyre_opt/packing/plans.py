@@ -67,20 +67,24 @@ class PlanWriter:
 
     def _program(self, executable: ProgramExecutable, calls: Sequence[Mapping[str, int]]) -> Row:
         program, module = executable.program, executable.module
-        variants: list[Row] = []
-        for lengths in calls if has_slices(program) else ():
-            lowered, fixed = self._lowered(executable, program, _shapes_of(program.bound_buffers, lengths))
-            if fixed and not any(variant["lengths"] == fixed for variant in variants):
-                variants.append(_variant(fixed, [], {program.name: self._code(lowered, module)}))
+        own: list[Row] = []
+        of_classes: list[Row] = []
+
+        def add(variants: list[Row], lengths: Mapping[str, Any], lowered: Program | None) -> None:
+            if lengths and lowered is not None and not any(each["lengths"] == lengths for each in variants):
+                variants.append(_variant(lengths, [], {program.name: self._code(lowered, module)}))
+
         for lengths in calls if has_slices(program) else ():
             shapes = _shapes_of(program.bound_buffers, lengths)
+            lowered, fixed = self._lowered(executable, program, shapes)
+            add(own, fixed, lowered)
             of_class, rows = executable.rewrites.lowered_class(program, shapes, self._schedules)
             ranges = {
                 _key(program.buffers[row.buffer], row.dimension): [bounds.least, bounds.most]
                 for row, bounds in rows.items()
             }
-            if of_class is not None and ranges and not any(v["lengths"] == ranges for v in variants):
-                variants.append(_variant(ranges, [], {program.name: self._code(of_class, module)}))
+            add(of_classes, ranges, of_class)
+        variants = [*own, *of_classes]
         general: Program | None = program
         if has_slices(program):
             general = executable.rewrites.lowered_slices(program, None, self._schedules)
@@ -195,10 +199,9 @@ class PlanWriter:
         return row
 
 
-def _variant(
-    fixed: Mapping[str, int | list[int | None]], equal: list[list[str]], code: Mapping[str, str]
-) -> Row:
-    return {"code": dict(code), "equal": equal, "lengths": dict(fixed)}
+def _variant(lengths: Mapping[str, Any], equal: list[list[str]], code: Mapping[str, str]) -> Row:
+    """A variant for calls with these lengths, each a number, or the least and the most."""
+    return {"code": dict(code), "equal": equal, "lengths": dict(lengths)}
 
 
 def _with_programs(executable: PipelineExecutable, schedules: str) -> Module | None:

@@ -42,8 +42,10 @@ class OpenLengthError(DiagnosticError):
     """An op needs the length of a row, which only a call has."""
 
 
-def slice_error(op: Op, message: str, help: str | None = None) -> DiagnosticError:
-    return DiagnosticError([Diagnostic("error", f"{op.name}: {message}", op.loc, help=help)])
+def slice_error(
+    op: Op, message: str, help: str | None = None, kind: type[DiagnosticError] = DiagnosticError
+) -> DiagnosticError:
+    return kind([Diagnostic("error", f"{op.name}: {message}", op.loc, help=help)])
 
 
 class Elements:
@@ -102,13 +104,7 @@ class Elements:
 
     def known_layout(self, node: Node) -> Layout | None:
         """Layout of a slice, also if a loop computes its elements; None if its length is unknown."""
-        own = self.own_layout(node)
-        numbers = [extent.number for extent in node.extents if extent.number is not None]
-        if own is None and len(numbers) == len(node.extents):
-            return self.layout_of(numbers)
-        if own is None and len(node.extents) == 1:
-            return Layout.of_open(node.extents[0], self.lanes, self.neighbours)
-        return own
+        return self.own_layout(node) or Layout.of_extents(node.extents, self.lanes, self.neighbours)
 
     def own_layout(self, node: Node) -> Layout | None:
         """Layout that a slice has because it, or its operand, is in registers; None if its extents decide."""
@@ -124,12 +120,12 @@ class Elements:
         """The layout of a slice for an op that needs it in registers.  Raises DiagnosticError if that is impossible."""
         layout = self.known_layout(node)
         if layout is None:
-            error = slice_error(
+            raise slice_error(
                 op,
                 f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
                 "take a block of a fixed size, or give the buffer a fixed extent",
+                OpenLengthError,
             )
-            raise OpenLengthError(error.diagnostics)
         if layout.registers > MAX_REQUIRED:
             raise slice_error(
                 op,

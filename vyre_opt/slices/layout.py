@@ -102,11 +102,13 @@ class Layout:
         return cls(rows, columns, lanes // column_lanes, column_lanes, neighbours)
 
     @classmethod
-    def of_open(cls, extent: Extent, lanes: int, neighbours: int = GROUP) -> Layout | None:
-        """Layout of a row of open length; None if it may have any."""
-        if extent.most is None:
-            return None
-        return replace(cls.of([max(2, extent.most)], lanes, neighbours), open=extent)
+    def of_extents(cls, extents: Sequence[Extent], lanes: int, neighbours: int = GROUP) -> Layout | None:
+        """Default layout of a slice; None if its extents are not known, and it is no row that has a greatest length."""
+        numbers = [extent.number for extent in extents if extent.number is not None]
+        if len(numbers) == len(extents):
+            return cls.of(numbers, lanes, neighbours)
+        most = extents[0].most if len(extents) == 1 else None
+        return None if most is None else replace(cls.of([max(2, most)], lanes, neighbours), open=extents[0])
 
     @classmethod
     def of_sums(cls, rows: int, columns: int, lanes: int) -> Layout:

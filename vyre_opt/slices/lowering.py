@@ -379,11 +379,11 @@ class _Lowering:
         if total is not None and begin is not None and begin <= total:
             return self.fixed(total - begin)
         length = self.elements.length(name, dimension)
+        row = self.whole_row(name, dimension, length)
         if begin == 0:
-            return self.whole_row(name, dimension, length)
-        most = self.row_lengths.get(Row(name, dimension), Bounds()).most
+            return row
         rest = b.sub(length, b.cast(start, DataType.U32))
-        return Extent(rest, None, (name, dimension, start), most=most)
+        return Extent(rest, None, (name, dimension, start), most=row.most)
 
     def whole_row(self, buffer: str, dimension: int, length: Value) -> Extent:
         row = Row(buffer, dimension)
@@ -621,9 +621,9 @@ class _Lowering:
 
     def by_rows(self, node: Node) -> Layout:
         """The layout of a slice with rows along rows of lanes, even if the slice is a column now."""
-        extents = node.extents
-        open_row = Layout.of_open(extents[0], self.lanes) if len(extents) == 1 else None
-        return open_row or Layout.of([extent.number or 0 for extent in extents], self.lanes)
+        layout = Layout.of_extents(node.extents, self.lanes)
+        assert layout is not None  # the callers require it
+        return layout
 
     def transpose(self, op: Op) -> None:
         if op.result in self.units.transposes:

@@ -349,13 +349,10 @@ def longest_slice(
         if op.name == "slice_load":
             name, shape = op.attrs["buffer"], program.buffers[op.attrs["buffer"]].shape
             first = len(shape) - len(extents)
+            most = (known.get(Row(name, axis), Bounds()).most for axis in range(first, len(shape)))
             extents = tuple(
-                total if extent is None else extent
-                for extent, total in zip(extents, shape[first:], strict=True)
-            )
-            extents = tuple(
-                known.get(Row(name, first + axis), Bounds()).most if extent is None else extent
-                for axis, extent in enumerate(extents)
+                next((each for each in known_extents if each is not None), None)
+                for known_extents in zip(extents, shape[first:], most, strict=True)
             )
         if None not in extents:
             longest = max(longest, prod(extent or 0 for extent in extents))
