@@ -65,10 +65,21 @@ def repeated(x: ReadWrite[f32], n: u32) -> None:
         scale[vyre.ceil_div(n, 256)](t, x)
 
 
-FUNCTIONS = [scale, transpose, centred, counted, asserted, both, repeated]
+@vyre.pipeline
+def centred_twice(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
+    t = vyre.buffer(f32, (x.shape[0], x.shape[1]))
+    centred[x.shape[0]](x, t)
+    centred[x.shape[0]](t, y)
 
-_X, _ROWS = np.zeros(10, np.float32), np.zeros((3, 100), np.float32)
-SHAPES: dict[str, Any] = {"centred": [(_ROWS, _ROWS)], "both": [(_X, _X)]}
+
+FUNCTIONS = [scale, transpose, centred, counted, asserted, both, repeated, centred_twice]
+
+_X, _ROWS, _NARROW = np.zeros(10, np.float32), np.zeros((3, 100), np.float32), np.zeros((3, 8), np.float32)
+SHAPES: dict[str, Any] = {
+    "centred": [(_ROWS, _ROWS), (_NARROW, _NARROW)],
+    "both": [(_X, _X)],
+    "centred_twice": [(_ROWS, _ROWS), (_NARROW, _NARROW)],
+}
 
 
 def random(*shape: int) -> np.ndarray:
@@ -98,6 +109,11 @@ CALLS: dict[str, Call] = {
     "dimensions": lambda f: _written(f("transpose")[2, 4], random(30, 13), np.zeros((13, 30), np.float32)),
     "rows as packed": lambda f: _written(f("centred")[5], random(5, 100), np.zeros((5, 100), np.float32)),
     "other rows": lambda f: _written(f("centred")[4], random(4, 77), np.zeros((4, 77), np.float32)),
+    "narrow rows": lambda f: _written(f("centred")[7], random(7, 8), np.zeros((7, 8), np.float32)),
+    "other narrow rows": lambda f: _written(f("centred")[1], random(1, 5), np.zeros((1, 5), np.float32)),
+    "a pipeline's rows": lambda f: _written(f("centred_twice"), random(5, 8), np.zeros((5, 8), np.float32)),
+    "its other rows": lambda f: _written(f("centred_twice"), random(6, 3), np.zeros((6, 3), np.float32)),
+    "its long rows": lambda f: _written(f("centred_twice"), random(2, 300), np.zeros((2, 300), np.float32)),
     "atomics": lambda f: _written(f("counted")[40], _whole(10_000), np.zeros(8, np.uint32)),
     "joined": lambda f: _written(f("both"), random(999), np.zeros(999, np.float32), 0.25),
     "not joined": lambda f: _written(f("both"), random(300), np.zeros(400, np.float32), 0.25),
@@ -113,6 +129,10 @@ WRONG_CALLS: dict[str, Call] = {
     "an unknown name": lambda f: f("scale")[4](random(10), np.zeros(10, np.float32), beta=1),
     "a wrong grid": lambda f: f("scale")[2.5](random(10), np.zeros(10, np.float32)),
     "rows that are not there": lambda f: f("centred")[7](random(5, 100), np.zeros((5, 100), np.float32)),
+    "narrow rows that are not there": lambda f: f("centred")[9](random(5, 8), np.zeros((5, 8), np.float32)),
+    "a pipeline's rows of two lengths": lambda f: f("centred_twice")(
+        random(5, 8), np.zeros((5, 7), np.float32)
+    ),
     "a false assert": lambda f: f("asserted")[1](random(256), np.zeros(256, np.float32)),
     "a number for an array": lambda f: f("counted")[1](1, np.zeros(8, np.uint32)),
     "read-only": lambda f: f("scale")[1](random(4), np.frombuffer(bytes(16), np.float32)),

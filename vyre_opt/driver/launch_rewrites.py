@@ -65,16 +65,16 @@ class LaunchRewrites:
         self, program: Program, shapes: Mapping[str, Shape] | None, schedules: str
     ) -> Program | None:
         """A program for rows as long as those of `shapes` over any grid, or of None for rows of any length, where it can be; see
-        slice_lengths.  Workgroups for known lengths are whole subgroups, since nothing makes one of several narrow ones."""
+        slice_lengths."""
         if shapes is None:
             return self._slices.of_class(program, {}, schedules)
-        return self._slices.of_rows(program, shapes, schedules, SUBGROUP_SIZE)
+        return self._slices.of_rows(program, shapes, schedules)
 
     def lowered_class(
         self, program: Program, shapes: Mapping[str, Shape], schedules: str
     ) -> tuple[Program | None, Mapping[Row, Bounds]]:
         """The same for rows of the classes that the lengths of `shapes` are in, and these classes."""
-        return self._slices.of_classes(program, shapes, schedules, SUBGROUP_SIZE)
+        return self._slices.of_classes(program, shapes, schedules)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""
@@ -200,8 +200,7 @@ def _relaunched(step: LaunchStep, program: Program, grid: Dim3) -> LaunchStep:
     """The launch over another grid, of a program that is told how many workgroups there were."""
     from ..fusion.group_count import groups_param
 
-    words = dict(zip(sorted(step.program.params), step.params, strict=True))
     told = {groups_param(step.program, axis): count for axis, count in zip("xy", step.grid, strict=False)}
-    words |= {name: count for name, count in told.items() if name in program.params}
-    params = tuple(words[name] for name in sorted(words))
-    return replace(step, program=program, grid=grid, params=params)
+    return step.relaunched(
+        program, grid, {name: count for name, count in told.items() if name in program.params}
+    )

@@ -27,6 +27,7 @@ from .executable import Executable, Grid, Inputs
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
     from ..passes.manager import Observer
+    from ..slices.row_lengths import Bounds
     from .pass_pipeline import Passes
     from .slice_lengths import FixedRows, RowClasses
 
@@ -158,22 +159,45 @@ class PipelineExecutable(Executable):
         asks for the length of an array of its own, and what one hands over is proven only if these are equal."""
         if self._written is None:
             return self
-        module, passes = self._written
-        equal = equal_lengths(self.signature.buffers, lengths)
-        rows: FixedRows | RowClasses | None = None
-        if any(map(has_slices, module.programs.values())):
-            import_module("vyre_opt.driver.slice_lengths")
-            from .slice_lengths import fixed_rows
+        fixed, equal = self._fixed_rows(lengths), equal_lengths(self.signature.buffers, lengths)
+        rows: FixedRows | RowClasses | None = fixed
+        if fixed and (equal, fixed.key) not in self._variants and len(self._variants) >= fixed.most:
+            rows = fixed.classes(self._written[0])
+        return self._variant(equal, rows)
 
-            fixed = fixed_rows(module, module.pipelines[self.name], lengths)
-            is_known = (equal, fixed.key) in self._variants
-            rows = fixed if is_known or len(self._variants) < fixed.most else fixed.classes(module)
+    def class_variant(
+        self, lengths: Mapping[str, int]
+    ) -> tuple[PipelineExecutable, Mapping[str, Bounds]] | None:
+        """The pipeline for rows of the classes that those of such calls are in, and these classes by extents; None where it has none."""
+        fixed = self._fixed_rows(lengths)
+        if self._written is None or fixed is None:
+            return None
+        module, _ = self._written
+        classes = fixed.classes(module)
+        extents = classes.extents(module, module.pipelines[self.name])
+        if not extents:
+            return None
+        return self._variant(equal_lengths(self.signature.buffers, lengths), classes), extents
+
+    def _fixed_rows(self, lengths: Mapping[str, int]) -> FixedRows | None:
+        if self._written is None or not any(map(has_slices, self._written[0].programs.values())):
+            return None
+        import_module("vyre_opt.driver.slice_lengths")
+        from .slice_lengths import fixed_rows
+
+        module, _ = self._written
+        return fixed_rows(module, module.pipelines[self.name], lengths)
+
+    def _variant(self, equal: Equal, rows: FixedRows | RowClasses | None) -> PipelineExecutable:
         key = equal, rows.key if rows else ()
         if key == ((), ()):
             return self
         if key not in self._variants:
+            import_module("vyre_opt.rewriting.cloning")
             from ..rewriting.cloning import copy_module
 
+            assert self._written is not None
+            module, passes = self._written
             if len(self._variants) >= (rows.most if rows else MAX_VARIANTS):
                 return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)

@@ -22,7 +22,6 @@ from ..kernels.targets import slice_machine, widest_cluster
 from ..records import dataclass
 from ..rewriting.cloning import copy_for
 from ..slices.elements import MAX_REGISTERS
-from ..slices.lowering import lower_in_place
 from ..slices.row_lengths import NO_ROWS, Bounds, Row, assert_lengths
 from ..slices.schedule import MAX_LANES, slice_schedule, with_open_extents
 from .pass_pipeline import PassPipeline
@@ -72,28 +71,24 @@ class SliceLengths:
             lowered[key] = self.of_rows(program, fixed, target)
         return lowered[key]
 
-    def of_rows(
-        self, program: Program, shapes: Mapping[str, Shape], target: str, fewest_lanes: int = 1
-    ) -> Program:
+    def of_rows(self, program: Program, shapes: Mapping[str, Shape], target: str) -> Program:
         """The program for rows as long as those of `shapes`, over any grid."""
         of_lengths = _with_shapes(program, with_open_extents(program, shapes))
-        return self._lower(program, of_lengths, target, fewest_lanes=fewest_lanes)
+        return self._lower(program, of_lengths, target)
 
-    def of_class(
-        self, program: Program, rows: Mapping[Row, Bounds], target: str, fewest_lanes: int = 1
-    ) -> Program | None:
+    def of_class(self, program: Program, rows: Mapping[Row, Bounds], target: str) -> Program | None:
         """The program for rows of lengths within bounds, over any grid; None where it has to know lengths."""
         try:
-            return self._lower(program, program, target, rows, fewest_lanes)
+            return self._lower(program, program, target, rows)
         except DiagnosticError:
             return None
 
     def of_classes(
-        self, program: Program, shapes: Mapping[str, Shape], target: str, fewest_lanes: int = 1
+        self, program: Program, shapes: Mapping[str, Shape], target: str
     ) -> tuple[Program | None, Mapping[Row, Bounds]]:
         """The program for rows of the classes that the lengths of `shapes` are in, and these classes."""
         rows = length_classes(program, with_open_extents(program, shapes))
-        return self.of_class(program, rows, target, fewest_lanes), rows
+        return self.of_class(program, rows, target), rows
 
     def _shared(
         self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str
@@ -118,20 +113,12 @@ class SliceLengths:
         return made.get(key)
 
     def _lower(
-        self,
-        program: Program,
-        of_lengths: Program,
-        target: str,
-        rows: Mapping[Row, Bounds] = NO_ROWS,
-        fewest_lanes: int = 1,
+        self, program: Program, of_lengths: Program, target: str, rows: Mapping[Row, Bounds] = NO_ROWS
     ) -> Program:
         copy = copy_for(self._module, program)
         item = copy.programs[program.name]
         item.buffers, item.grid = of_lengths.buffers, of_lengths.grid
         assert_lengths(item, rows)
-        if fewest_lanes > 1:
-            schedule = slice_schedule(item, slice_machine(target))
-            lower_in_place(item, replace(schedule, lanes=max(schedule.lanes, fewest_lanes)))
         pipeline = self._pipeline or PassPipeline("lower_slices,vectorize_access", target, None)
         return pipeline.result(copy).programs[program.name]
 
@@ -211,6 +198,21 @@ class RowClasses:
     def key(self) -> object:
         return tuple((name, *rows.items()) for name, rows in self.bounds.items())
 
+    def extents(self, module: Module, pipeline: Pipeline) -> dict[str, Bounds] | None:
+        """The classes of the open extents of a pipeline's buffers; None where the length of a row is computed of these."""
+        found: dict[str, Bounds] = {}
+        for launch in pipeline.walk():
+            if not isinstance(launch, Launch) or launch.program not in self.bounds:
+                continue
+            formals = [buffer.name for buffer in module.programs[launch.program].bound_buffers]
+            for row, bounds in self.bounds[launch.program].items():
+                extent = open_extent(pipeline, launch.buffers[formals.index(row.buffer)], row.dimension)
+                if extent is None:
+                    return None
+                if extent:
+                    found[extent] = bounds
+        return found
+
     def fix(self, module: Module, pipeline: Pipeline) -> None:
         """Let the programs of a pipeline assert the classes."""
         for name, rows in self.bounds.items():
@@ -241,6 +243,25 @@ def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -
         if fixed.setdefault(program.name, rows) != rows:
             differ.add(program.name)
     return FixedRows({name: rows for name, rows in fixed.items() if rows and name not in differ})
+
+
+def open_extent(pipeline: Pipeline, name: str, dimension: int) -> str | None:
+    """Key of the open extent that an extent of a buffer is equal to; "" for a number, None for what is computed."""
+    buffer = pipeline.buffers[name]
+    extent = buffer.extents[dimension]
+    if extent is None:
+        return length_key(name, dimension if buffer.dimensions > 1 else None)
+    if isinstance(extent, int):
+        return ""
+    if extent.name != "len":
+        return None
+    other, *along = extent.args
+    along = along or [0]
+    if not isinstance(along[0], int) or (
+        len(extent.args) == 1 and pipeline.buffers[str(other)].dimensions > 1
+    ):
+        return None
+    return open_extent(pipeline, str(other), along[0])
 
 
 def _shape(buffer: Buffer, lengths: Mapping[str, int]) -> Shape:

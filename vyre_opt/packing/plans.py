@@ -10,6 +10,7 @@ from ..driver.pipeline_plan import make_plan
 from ..driver.program import ProgramExecutable
 from ..execution.plans.steps import LaunchStep, steps_of
 from ..execution.plans.zeroed import forms_of_text
+from ..fusion.group_count import groups_param
 from ..ir.grids import length_key
 from ..ir.pipeline import Fill, KernelStage, Launch
 from ..ir.program import Buffer, Module, Program
@@ -20,6 +21,8 @@ from ..packs.array_functions import encoded_call
 from ..packs.ir_data import Encoder, Unpackable
 from ..passes.manager import PassManager
 from ..rewriting.cloning import copy_module
+from ..scheduling.wide_workgroups import of_whole_subgroups
+from ..slices.row_lengths import Bounds
 from .array_functions import planned_call
 from .artifacts import Code
 
@@ -34,7 +37,7 @@ class PlanWriter:
     def __init__(self, code: Code, encoder: Encoder, put: Callable[[Part], None]) -> None:
         self.code, self._encoder, self._put = code, encoder, put
         self._schedules = code.target.schedules
-        self._keys: dict[Program, str] = {}
+        self._codes: dict[Program, Row] = {}
 
     def plan(
         self, executable: ProgramExecutable | PipelineExecutable, calls: Sequence[Mapping[str, int]]
@@ -59,7 +62,7 @@ class PlanWriter:
 
     def _launched_by(self, call: KernelCall) -> Row:
         """The program of a launch: the key of its part, and what it writes whole."""
-        key = self._code(call.program, call.module or Module())
+        key = self._key(call.program, call.module or Module())
         self._put(Part(f"texts/{call.program.name}-{key[:16]}", "text", str(call.program).encode()))
         return {"key": key, "whole_writes": self._encoder.whole_writes(forms_of_text(call.program))}
 
@@ -79,11 +82,8 @@ class PlanWriter:
             lowered, fixed = self._lowered(executable, program, shapes)
             add(own, fixed, lowered)
             of_class, rows = executable.rewrites.lowered_class(program, shapes, self._schedules)
-            ranges = {
-                _key(program.buffers[row.buffer], row.dimension): [bounds.least, bounds.most]
-                for row, bounds in rows.items()
-            }
-            add(of_classes, ranges, of_class)
+            extents = {_key(program.buffers[row.buffer], row.dimension): each for row, each in rows.items()}
+            add(of_classes, _ranges(extents), of_class)
         variants = [*own, *of_classes]
         general: Program | None = program
         if has_slices(program):
@@ -112,27 +112,36 @@ class PlanWriter:
     def _declared(self, program: Program) -> Row:
         return self._encoder.declared(program, forms_of_text(program))
 
-    def _code(self, program: Program, module: Module) -> str:
+    def _code(self, program: Program, module: Module) -> Row:
+        """The code that launches of a program run; its parts are there then."""
+        row = self._codes.get(program)
+        if row is None:
+            wide, workgroups = of_whole_subgroups(program)
+            count = None if workgroups == 1 else groups_param(program)
+            row = {"count": count, "key": self._key(wide, module), "workgroups": workgroups}
+            self._codes[program] = row
+        return row
+
+    def _key(self, program: Program, module: Module) -> str:
         """The key of a program, whose parts are there then."""
-        key = self._keys.get(program)
-        if key is None:
-            key, parts = self.code.parts(program, module, self._encoder)
-            for part in parts:
-                self._put(part)
-            self._keys[program] = key
+        key, parts = self.code.parts(program, module, self._encoder)
+        for part in parts:
+            self._put(part)
         return key
 
     # --- pipelines
 
     def _pipeline(self, executable: PipelineExecutable, calls: Sequence[Mapping[str, int]]) -> Row:
-        variants: list[Row] = []
+        variants = [self._variant_for(executable, lengths) for lengths in calls]
         for lengths in calls:
-            variant = self._variant_for(executable, lengths)
-            if not any(
-                (v["lengths"], v["equal"]) == (variant["lengths"], variant["equal"]) for v in variants
-            ):
-                variants.append(variant)
-        variants.sort(key=lambda variant: (-len(variant["lengths"]), -len(variant["equal"])))
+            of_class = executable.class_variant(lengths)
+            module = of_class and _with_programs(of_class[0], self._schedules)
+            if of_class and module:
+                own, extents = of_class
+                equal = _equal(executable, lengths)
+                variants.append(self._pipeline_variant(_ranges(extents), equal, module, own.name))
+        variants.sort(key=_breadth)
+        variants = [each for number, each in enumerate(variants) if each not in variants[:number]]
         general = _with_programs(executable, self._schedules)
         if general is not None:
             variants.append(self._pipeline_variant({}, [], general, executable.name))
@@ -157,9 +166,7 @@ class PlanWriter:
             for dimension, extent in enumerate(inside[buffer.name].shape)
             if buffer.extents[dimension] is None and extent is not None
         }
-        pairs = equal_lengths(buffers, lengths) if own is not executable else ()
-        named = {buffer.name: buffer for buffer in buffers}
-        equal = [[_key(named[name], along) for name, along in pair] for pair in pairs]
+        equal = _equal(executable, lengths) if own is not executable else []
         return self._pipeline_variant(fixed, equal, module, own.name)
 
     def _exact_variant(
@@ -172,7 +179,7 @@ class PlanWriter:
             )
         plan = make_plan(executable.module, executable.pipeline, lengths, self._schedules, expands=True)
         module = plan.module
-        code: dict[str, str] = {}
+        code: dict[str, Row] = {}
         for step in steps_of(plan.steps):
             if not isinstance(step, LaunchStep):
                 continue
@@ -181,8 +188,8 @@ class PlanWriter:
                 bound = zip(program.bound_buffers, step.buffers, strict=True)
                 shapes = {formal.name: plan.buffers[name].shape for formal, name in bound}
                 program, _ = self._lowered(executable, program, shapes)
-            key = self._code(program, module)
-            if code.setdefault(program.name, key) != key:
+            row = self._code(program, module)
+            if code.setdefault(program.name, row) != row:
                 raise Unpackable(f"@{program.name} is launched on rows of several lengths")
         row = _variant(fixed, [], code)
         row["pipeline"] = self._encoder.pipeline(plan.pipeline)
@@ -190,18 +197,35 @@ class PlanWriter:
         return row
 
     def _pipeline_variant(
-        self, fixed: Mapping[str, int], equal: list[list[str]], module: Module, name: str
+        self, lengths: Mapping[str, Any], equal: list[list[str]], module: Module, name: str
     ) -> Row:
         programs = _launched(module, name)
-        row = _variant(fixed, equal, {program.name: self._code(program, module) for program in programs})
+        row = _variant(lengths, equal, {program.name: self._code(program, module) for program in programs})
         row["pipeline"] = self._encoder.pipeline(module.pipelines[name])
         row["programs"] = [self._declared(program) for program in programs]
         return row
 
 
-def _variant(lengths: Mapping[str, Any], equal: list[list[str]], code: Mapping[str, str]) -> Row:
+def _variant(lengths: Mapping[str, Any], equal: list[list[str]], code: Mapping[str, Row]) -> Row:
     """A variant for calls with these lengths, each a number, or the least and the most."""
     return {"code": dict(code), "equal": equal, "lengths": dict(lengths)}
+
+
+def _equal(executable: PipelineExecutable, lengths: Mapping[str, int]) -> list[list[str]]:
+    """Pairs of extents that are equal in a call."""
+    buffers = executable.signature.buffers
+    named = {buffer.name: buffer for buffer in buffers}
+    return [[_key(named[name], along) for name, along in pair] for pair in equal_lengths(buffers, lengths)]
+
+
+def _ranges(extents: Mapping[str, Bounds]) -> dict[str, list[int | None]]:
+    return {key: [bounds.least, bounds.most] for key, bounds in extents.items()}
+
+
+def _breadth(variant: Row) -> tuple[bool, int, int]:
+    """Sorts variants of a pipeline: first those for lengths, then for classes of these, then for equal ones."""
+    lengths = variant["lengths"]
+    return any(isinstance(each, list) for each in lengths.values()), -len(lengths), -len(variant["equal"])
 
 
 def _with_programs(executable: PipelineExecutable, schedules: str) -> Module | None:

@@ -101,7 +101,7 @@ class PackedCallable:
         part = f"plans/{self.name}/{found[0]}"
         row = pack.read_json(part)
         with decoding(pack, part):
-            key = row["variants"][-1]["code"][self._entry.name]
+            key = text(row["variants"][-1]["code"][self._entry.name]["key"])
         return pack.read_text(f"ptx/{key}")
 
     def report(self, *args: Any, **options: Any) -> Any:
@@ -113,11 +113,34 @@ class PackedCallable:
         raise BackendError("a pack has no LLVM IR: compile the function with vyre-opt")
 
 
+class _Code:
+    """Code of a program.  `key`: of its part.
+
+    `workgroups`: the number of workgroups of the program that one of the code does the work of; for several the code is told by the
+    runtime scalar `count` how many there are.
+    """
+
+    def __init__(self, row: Row) -> None:
+        self.key, self.workgroups = text(row["key"]), number(row["workgroups"])
+        self.count = text(row["count"]) if self.workgroups > 1 else ""
+
+    def launch(self, step: LaunchStep, target: PackTarget[Any]) -> LaunchStep:
+        """A launch of the program as one of the code."""
+        program = target.program(self.key)
+        if self.workgroups <= 1:
+            return replace(step, program=program)
+        groups, *_ = step.grid
+        grid = (-(-groups // self.workgroups), step.grid[1], step.grid[2])
+        as_written = replace(program, workgroup=(program.workgroup[0], 1, 1))
+        original = replace(step, program=as_written)
+        return replace(step.relaunched(program, grid, {self.count: groups}), original=original)
+
+
 class _Variant:
-    """A variant of a plan.  `code`: keys of the programs that it launches, by their names; `row`: as the pack has it."""
+    """A variant of a plan.  `code`: of the programs that it launches, by their names; `row`: as the pack has it."""
 
     def __init__(self, row: Row, extents: Sequence[str]) -> None:
-        self.row, self.code = row, {name: text(key) for name, key in row["code"].items()}
+        self.row, self.code = row, {name: _Code(code) for name, code in row["code"].items()}
         self.lengths = {key: _range(length) for key, length in row["lengths"].items()}
         self.equal = [(text(one), text(other)) for one, other in row["equal"]]
         unknown = {*self.lengths, *(key for pair in self.equal for key in pair)} - {*extents}
@@ -165,8 +188,8 @@ class _Packed(Executable):
     packed: _Plan
 
     @abstractmethod
-    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
-        """Parts with the code of a call, by the names of programs.  Raises BadInputs where the pack has none."""
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, _Code]:
+        """The code of a call, by the names of programs.  Raises BadInputs where the pack has none."""
 
     def _load(self, *args: Any, **options: Any) -> tuple[CallPlan, Loaded]:
         """The plan of a call, whose parts may contradict each other.  Raises PackError."""
@@ -184,7 +207,7 @@ class _Packed(Executable):
     ) -> CallPlan:
         code, packed = self._code_for(self.lengths(named)), self.packed
         call = self.plan(backend, named, grid, words, has_storage, in_place)
-        return _with_code(call, lambda name: packed.target.program(code[name]))
+        return _with_code(call, lambda step: code[step.program.name].launch(step, packed.target))
 
 
 class PackedProgram(_Packed, ProgramExecutable):
@@ -196,7 +219,7 @@ class PackedProgram(_Packed, ProgramExecutable):
         (program,) = module.programs.values()
         super().__init__(module, program.name, plan.target)
 
-    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, _Code]:
         return self.packed.variant(lengths).code
 
 
@@ -231,19 +254,17 @@ class _PipelineVariant(_Packed, PipelineExecutable):
         super().__init__(module, owner.name, owner.dispatcher, owner.syntax)
         self.signature = owner.signature
 
-    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, str]:
+    def _code_for(self, lengths: Mapping[str, int]) -> Mapping[str, _Code]:
         return self._code
 
 
-def _with_code(call: CallPlan, code_of: Callable[[str], Program]) -> CallPlan:
-    """A call whose launches are of the programs that the pack has code of; `code_of`: gives these by name."""
+def _with_code(call: CallPlan, launch: Callable[[LaunchStep], LaunchStep]) -> CallPlan:
+    """A call whose launches run the code of the pack; `launch`: gives these."""
 
     def with_code(step: AnyStep) -> AnyStep:
         if isinstance(step, RepeatStep):
             return RepeatStep(step.times, list(map(with_code, step.steps)))
-        if isinstance(step, LaunchStep):
-            return replace(step, program=code_of(step.program.name))
-        return step
+        return launch(step) if isinstance(step, LaunchStep) else step
 
     return replace(call, plan=replace(call.plan, steps=list(map(with_code, call.plan.steps))))
 

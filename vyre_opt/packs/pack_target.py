@@ -16,7 +16,7 @@ from .ir_data import Decoder
 
 __all__ = ["ABI", "PackTarget", "check_version", "gpus_of"]
 
-ABI = 3
+ABI = 4
 """Version of the interface of object code, of the threads that run it, and of the rows that describe it; another number whenever earlier
 packs could not be used."""
 

@@ -28,7 +28,7 @@ from ..ir.rewrite import clone, constant_value
 from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
 
-__all__ = ["is_in_subgroup", "widen"]
+__all__ = ["is_in_subgroup", "of_whole_subgroups", "widen"]
 
 
 def is_in_subgroup(program: Program) -> bool:
@@ -105,6 +105,16 @@ def widen(program: Program, by: int, groups: GroupCount) -> Program | Refusal:
     replace_ids(body, ids)
     ops += body.ops
     return b.program
+
+
+def of_whole_subgroups(program: Program) -> tuple[Program, int]:
+    """A program whose workgroups are of a subgroup at least, and of how many workgroups each does the work.  It is told their number."""
+    by = SUBGROUP_SIZE // program.lanes
+    if by > 1 and is_in_subgroup(program):
+        wide = widen(program, by, GroupCount(None, {}))
+        if not isinstance(wide, Refusal):
+            return wide, by
+    return program, 1
 
 
 class _PartRewriter(Walker):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from ...ir.diagnostics import Location
 from ...ir.pipeline import HostRead, Launch, Pipeline
@@ -93,6 +93,11 @@ class LaunchStep:
     def words(self, params: Mapping[str, int]) -> Words:
         """The words of the program's runtime scalars, for those of the pipeline."""
         return tuple(params[value] if isinstance(value, str) else value for value in self.params)
+
+    def relaunched(self, program: Program, grid: Dim3, told: Mapping[str, int]) -> LaunchStep:
+        """The launch of another program over another grid.  `told`: words of the runtime scalars that it has besides."""
+        words = {**dict(zip(sorted(self.program.params), self.params, strict=True)), **told}
+        return replace(self, program=program, grid=grid, params=tuple(words[name] for name in sorted(words)))
 
     @property
     def written(self) -> list[str]:
