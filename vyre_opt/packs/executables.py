@@ -73,6 +73,8 @@ class PackedCallable:
             with decoding(self._targets.pack, part):
                 if self._is_program:
                     made = PackedProgram(plan, decoder)
+                    if _arguments(made.signature) != _arguments(self.signature):
+                        raise ValueError(f"its program takes other arguments than {self.name}")
                 else:
                     made = PackedPipeline(plan, decoder, cast(Pipeline, self._entry))
             self._made[target] = made
@@ -111,6 +113,12 @@ class PackedCallable:
 
     def llvm(self, gpu: str | None = None) -> str:
         raise BackendError("a pack has no LLVM IR: compile the function with vyre-opt")
+
+
+def _arguments(signature: Signature) -> object:
+    """All that a caller passes, in order."""
+    buffers = [(each.name, each.dtype, each.access, each.shape) for each in signature.buffers]
+    return buffers, [(name, param.dtype) for name, param in sorted(signature.params.items())]
 
 
 class _Code:
