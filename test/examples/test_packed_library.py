@@ -64,7 +64,7 @@ def test_the_library_needs_no_compiler(installed: Path) -> None:
 def _object_of(pack: Pack) -> str:
     """The object code of @smooth for this machine."""
     plan = pack.read_json("plans/smooth/cpu")
-    program = pack.read_json(f"programs/{plan['variants'][-1]['code']['smooth']}")
+    program = pack.read_json(f"programs/{plan['variants'][-1]['code']['smooth']['key']}")
     assert program["code"][LEVEL]["buffers"] == ["x", "y"]
     assert program["code"][LEVEL]["scratch_bytes"] == 0
     return f"objects/{program['code'][LEVEL]['object']}"
