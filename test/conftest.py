@@ -9,6 +9,7 @@ The mark `gpu` is for tests that need a GPU.  Without one they are skipped, and 
 
 import gc
 import os
+import signal
 import subprocess
 import tempfile
 import zlib
@@ -201,7 +202,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """So does what a file leaves behind, in caches mostly."""
+    """So does what a file leaves behind, in caches mostly; and pipes that nobody reads are exceptions again, as Python has it.
+
+    A tool that a test ran in this process has left them to the system, which would end the whole run.
+    """
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     if nextitem is not None and nextitem.path != item.path:
         gc.freeze()
 
