@@ -9,11 +9,13 @@ from math import prod
 from ..driver.compile import compile_module
 from ..driver.program import ProgramExecutable
 from ..execution.target import Target
+from ..fusion.group_count import groups_param
 from ..ir.program import Program
 from ..kernels.call import Call, EmptyResult, KernelCall, OutputAlloc
 from ..lang.generics import for_arrays
 from ..lowering.common.row_major import row_major
 from ..row_kernels.on_rows import Place, RowsCall
+from ..scheduling.wide_workgroups import of_whole_subgroups
 
 __all__ = ["kernel_call"]
 
@@ -36,9 +38,12 @@ def kernel_call(call: RowsCall, target: Target) -> Call:
     program = _for_shapes(executable, places, target.schedules)
     if any(place.is_reshaped for place in places):
         program = row_major(program)
+    wide, workgroups = of_whole_subgroups(program)
     taken = [place.number if place.number < len(operands) else OutputAlloc(prod(shape)) for place in places]
-    words = [encode(values[position]) for _, position, encode in kernel.scalars]
-    return KernelCall(program, launch.grid, tuple(taken), shape, words=tuple(words))
+    words = {name: encode(values[position]) for name, position, encode in kernel.scalars}
+    words |= {groups_param(program): launch.grid} if workgroups > 1 else {}
+    grid = -(-launch.grid // workgroups)
+    return KernelCall(wide, grid, tuple(taken), shape, words=tuple(words[name] for name in sorted(words)))
 
 
 def _for_shapes(executable: ProgramExecutable, places: Sequence[Place], schedules: str) -> Program:
