@@ -121,6 +121,21 @@ def test_texts_are_called_by_name(tmp_path: Path) -> None:
         pack["main"].report({"x": x})
 
 
+def test_a_pipeline_is_packed_for_many_lengths_of_rows(tmp_path: Path) -> None:
+    shapes = [(np.zeros((2, columns), np.float32),) * 2 for columns in range(9, 29)]
+    vyre.pack(
+        tmp_path / "many.vyrepack", [compiled("centred_twice")], LEVEL, {"centred_twice": shapes}, opt=1
+    )
+    row = read_pack(tmp_path / "many.vyrepack").read_json("plans/centred_twice/cpu")
+    lengths = [variant["lengths"].get("x,1") for variant in row["variants"]]
+    assert lengths == [*range(9, 29), [9, 16], [17, 32], None]
+    pack = load(tmp_path / "many.vyrepack")
+    for columns in (3, 28, 30, 70):
+        x, y = random(2, columns), np.zeros((2, columns), np.float32)
+        pack["centred_twice"](x, y)
+        assert (y == x - x.max(1, keepdims=True)).all()
+
+
 ROWS, NUMBERS = random(12, 50), np.arange(3000, dtype=np.uint32)
 ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
     "softmax": [(ROWS,)],
@@ -130,7 +145,11 @@ ARRAY_CALLS: dict[str, list[tuple[Any, ...]]] = {
     "matmul": [(ROWS, random(50, 7)), (ROWS, random(50, 7), random(7), {"activation": "relu"})],
     "tt_contract_step": [(random(8), random(8, 6))],
     "tt_chain": [(random(4), [random(4, 8), random(8, 3)])],
-    "layer_norm": [(ROWS, ROWS[0], ROWS[1]), (random(2, 3, 8), random(8), random(8), {"eps": 1e-3})],
+    "layer_norm": [
+        (ROWS, ROWS[0], ROWS[1]),
+        (random(7, 3), random(3), random(3)),
+        (random(2, 3, 8), random(8), random(8), {"eps": 1e-3}),
+    ],
     "rms_norm": [(ROWS[:0], ROWS[0])],
     "log_sum_exp": [(ROWS.astype(np.float16),)],
     "cross_entropy": [(ROWS, np.arange(12, dtype=np.int32))],

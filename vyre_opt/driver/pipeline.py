@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..execution.array_backend import ArrayBackend, Operand
@@ -156,19 +157,28 @@ class PipelineExecutable(Executable):
 
     def variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
         """The pipeline after passes that know which of the open lengths are equal in such calls, and how long rows are: each launch
-        asks for the length of an array of its own, and what one hands over is proven only if these are equal."""
+        asks for the length of an array of its own, and what one hands over is proven only if these are equal.
+
+        There are few for lengths of their own, then some for classes of lengths; further calls run the general code.
+        """
         if self._written is None:
             return self
-        fixed, equal = self._fixed_rows(lengths), equal_lengths(self.signature.buffers, lengths)
-        rows: FixedRows | RowClasses | None = fixed
-        if fixed and (equal, fixed.key) not in self._variants and len(self._variants) >= fixed.most:
-            rows = fixed.classes(self._written[0])
-        return self._variant(equal, rows)
+        equal, fixed = equal_lengths(self.signature.buffers, lengths), self._fixed_rows(lengths)
+        if fixed is None:
+            return self._variant(equal, None, MAX_VARIANTS)
+        if (equal, fixed.key) in self._variants or len(self._variants) < fixed.most:
+            return self._variant(equal, fixed)
+        classes = fixed.classes(self._written[0])
+        return self._variant(equal, classes, classes.most)
+
+    def exact_variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
+        """The same for these lengths, however many there are."""
+        return self._variant(equal_lengths(self.signature.buffers, lengths), self._fixed_rows(lengths))
 
     def class_variant(
         self, lengths: Mapping[str, int]
     ) -> tuple[PipelineExecutable, Mapping[str, Bounds]] | None:
-        """The pipeline for rows of the classes that those of such calls are in, and these classes by extents; None where it has none."""
+        """The same for rows of the classes that those of such calls are in, and these classes by extents; None where it has none."""
         fixed = self._fixed_rows(lengths)
         if self._written is None or fixed is None:
             return None
@@ -180,6 +190,7 @@ class PipelineExecutable(Executable):
         return self._variant(equal_lengths(self.signature.buffers, lengths), classes), extents
 
     def _fixed_rows(self, lengths: Mapping[str, int]) -> FixedRows | None:
+        """The shapes of rows in such calls; None for a pipeline without rows."""
         if self._written is None or not any(map(has_slices, self._written[0].programs.values())):
             return None
         import_module("vyre_opt.driver.slice_lengths")
@@ -188,18 +199,19 @@ class PipelineExecutable(Executable):
         module, _ = self._written
         return fixed_rows(module, module.pipelines[self.name], lengths)
 
-    def _variant(self, equal: Equal, rows: FixedRows | RowClasses | None) -> PipelineExecutable:
+    def _variant(
+        self, equal: Equal, rows: FixedRows | RowClasses | None, most: float = inf
+    ) -> PipelineExecutable:
+        """The pipeline for such calls; itself where it knows nothing more of them, or where it is a new one beyond `most`."""
         key = equal, rows.key if rows else ()
-        if key == ((), ()):
+        if self._written is None or key == ((), ()):
             return self
         if key not in self._variants:
-            import_module("vyre_opt.rewriting.cloning")
+            if len(self._variants) >= most:
+                return self
             from ..rewriting.cloning import copy_module
 
-            assert self._written is not None
             module, passes = self._written
-            if len(self._variants) >= (rows.most if rows else MAX_VARIANTS):
-                return self
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
             _set_sizes(variant.pipeline, equal)
             if rows:

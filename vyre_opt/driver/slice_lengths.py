@@ -206,7 +206,7 @@ class RowClasses:
                 continue
             formals = [buffer.name for buffer in module.programs[launch.program].bound_buffers]
             for row, bounds in self.bounds[launch.program].items():
-                extent = open_extent(pipeline, launch.buffers[formals.index(row.buffer)], row.dimension)
+                extent = _open_extent(pipeline, launch.buffers[formals.index(row.buffer)], row.dimension)
                 if extent is None:
                     return None
                 if extent:
@@ -245,7 +245,7 @@ def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -
     return FixedRows({name: rows for name, rows in fixed.items() if rows and name not in differ})
 
 
-def open_extent(pipeline: Pipeline, name: str, dimension: int) -> str | None:
+def _open_extent(pipeline: Pipeline, name: str, dimension: int) -> str | None:
     """Key of the open extent that an extent of a buffer is equal to; "" for a number, None for what is computed."""
     buffer = pipeline.buffers[name]
     extent = buffer.extents[dimension]
@@ -255,13 +255,10 @@ def open_extent(pipeline: Pipeline, name: str, dimension: int) -> str | None:
         return ""
     if extent.name != "len":
         return None
-    other, *along = extent.args
-    along = along or [0]
-    if not isinstance(along[0], int) or (
-        len(extent.args) == 1 and pipeline.buffers[str(other)].dimensions > 1
-    ):
+    other, *along = map(str, extent.args)
+    if not along and pipeline.buffers[other].dimensions > 1:  # the number of all its elements
         return None
-    return open_extent(pipeline, str(other), along[0])
+    return _open_extent(pipeline, other, int(along[0]) if along else 0)
 
 
 def _shape(buffer: Buffer, lengths: Mapping[str, int]) -> Shape:

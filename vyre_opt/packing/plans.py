@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from ..driver.pipeline import PipelineExecutable, equal_lengths
@@ -37,7 +38,8 @@ class PlanWriter:
     def __init__(self, code: Code, encoder: Encoder, put: Callable[[Part], None]) -> None:
         self.code, self._encoder, self._put = code, encoder, put
         self._schedules = code.target.schedules
-        self._codes: dict[Program, Row] = {}
+        self._keys: dict[Program, str] = {}
+        self._whole_subgroups = cache(of_whole_subgroups)
 
     def plan(
         self, executable: ProgramExecutable | PipelineExecutable, calls: Sequence[Mapping[str, int]]
@@ -114,34 +116,38 @@ class PlanWriter:
 
     def _code(self, program: Program, module: Module) -> Row:
         """The code that launches of a program run; its parts are there then."""
-        row = self._codes.get(program)
-        if row is None:
-            wide, workgroups = of_whole_subgroups(program)
-            count = None if workgroups == 1 else groups_param(program)
-            row = {"count": count, "key": self._key(wide, module), "workgroups": workgroups}
-            self._codes[program] = row
-        return row
+        wide, workgroups = self._whole_subgroups(program)
+        count = None if workgroups == 1 else groups_param(program)
+        return {"count": count, "key": self._key(wide, module), "workgroups": workgroups}
 
     def _key(self, program: Program, module: Module) -> str:
         """The key of a program, whose parts are there then."""
-        key, parts = self.code.parts(program, module, self._encoder)
-        for part in parts:
-            self._put(part)
+        key = self._keys.get(program)
+        if key is None:
+            key, parts = self.code.parts(program, module, self._encoder)
+            for part in parts:
+                self._put(part)
+            self._keys[program] = key
         return key
 
     # --- pipelines
 
     def _pipeline(self, executable: PipelineExecutable, calls: Sequence[Mapping[str, int]]) -> Row:
-        variants = [self._variant_for(executable, lengths) for lengths in calls]
+        own: list[Row] = []
+        of_classes: dict[PipelineExecutable, Row] = {}
         for lengths in calls:
+            variant = self._variant_for(executable, lengths)
+            if not any((v["lengths"], v["equal"]) == (variant["lengths"], variant["equal"]) for v in own):
+                own.append(variant)
             of_class = executable.class_variant(lengths)
-            module = of_class and _with_programs(of_class[0], self._schedules)
-            if of_class and module:
-                own, extents = of_class
-                equal = _equal(executable, lengths)
-                variants.append(self._pipeline_variant(_ranges(extents), equal, module, own.name))
-        variants.sort(key=_breadth)
-        variants = [each for number, each in enumerate(variants) if each not in variants[:number]]
+            if of_class is None or of_class[0] in of_classes:
+                continue
+            module = _with_programs(of_class[0], self._schedules)
+            if module is not None:
+                ranges, equal = _ranges(of_class[1]), _equal(executable, lengths)
+                of_classes[of_class[0]] = self._pipeline_variant(ranges, equal, module, executable.name)
+        own.sort(key=lambda variant: (-len(variant["lengths"]), -len(variant["equal"])))
+        variants = [*own, *of_classes.values()]
         general = _with_programs(executable, self._schedules)
         if general is not None:
             variants.append(self._pipeline_variant({}, [], general, executable.name))
@@ -153,7 +159,7 @@ class PlanWriter:
 
     def _variant_for(self, executable: PipelineExecutable, lengths: Mapping[str, int]) -> Row:
         """The variant for a class of calls that one of these lengths is in."""
-        own = executable.variant(lengths)
+        own = executable.exact_variant(lengths)
         buffers = executable.signature.buffers
         module = _with_programs(own, self._schedules)
         if module is None:
@@ -220,12 +226,6 @@ def _equal(executable: PipelineExecutable, lengths: Mapping[str, int]) -> list[l
 
 def _ranges(extents: Mapping[str, Bounds]) -> dict[str, list[int | None]]:
     return {key: [bounds.least, bounds.most] for key, bounds in extents.items()}
-
-
-def _breadth(variant: Row) -> tuple[bool, int, int]:
-    """Sorts variants of a pipeline: first those for lengths, then for classes of these, then for equal ones."""
-    lengths = variant["lengths"]
-    return any(isinstance(each, list) for each in lengths.values()), -len(lengths), -len(variant["equal"])
 
 
 def _with_programs(executable: PipelineExecutable, schedules: str) -> Module | None:

@@ -129,19 +129,18 @@ class _Code:
     """
 
     def __init__(self, row: Row) -> None:
-        self.key, self.workgroups = text(row["key"]), number(row["workgroups"])
+        self.key, self.workgroups = text(row["key"]), number(row["workgroups"], 1)
         self.count = text(row["count"]) if self.workgroups > 1 else ""
 
     def launch(self, step: LaunchStep, target: PackTarget[Any]) -> LaunchStep:
         """A launch of the program as one of the code."""
         program = target.program(self.key)
-        if self.workgroups <= 1:
+        if self.workgroups == 1:
             return replace(step, program=program)
-        groups, *_ = step.grid
-        grid = (-(-groups // self.workgroups), step.grid[1], step.grid[2])
-        as_written = replace(program, workgroup=(program.workgroup[0], 1, 1))
-        original = replace(step, program=as_written)
-        return replace(step.relaunched(program, grid, {self.count: groups}), original=original)
+        groups, rows, layers = step.grid
+        wide = step.relaunched(program, (-(-groups // self.workgroups), rows, layers), {self.count: groups})
+        narrow = replace(program, workgroup=(program.workgroup[0], 1, 1))
+        return replace(wide, original=replace(step, program=narrow))
 
 
 class _Variant:
